@@ -251,8 +251,11 @@ class SummaryBuilder:
         return largest if limit is None else min(largest, limit)
 
     def coverage(self, summary: str) -> Coverage:
-        """What a summary says of the new values that were talked about."""
-        found = self._facts(self.plan.budget.facts)
+        """What a summary says of the new values that were talked about.
+
+        Which tools there are does not matter: a summary need not know them.
+        """
+        found = self._facts(self.plan.budget.facts, are_tools_known=False)
         quotes = [line for line in found.lines if is_quote(line)]
         known = "\n".join([*quotes, *(fact.value for fact in found.facts)])
         return coverage(self._summaries(summary), self.to_cover, known)
@@ -376,7 +379,12 @@ class SummaryBuilder:
         return entry
 
     def _facts(
-        self, budget_tokens: int, summary: str = "", *, beside: int | None = None
+        self,
+        budget_tokens: int,
+        summary: str = "",
+        *,
+        beside: int | None = None,
+        are_tools_known: bool = True,
     ) -> Facts:
         """The facts within a budget.
 
@@ -403,7 +411,7 @@ class SummaryBuilder:
                 said=summary,
                 budget_tokens=budget_tokens,
                 counter=counter,
-                tools=self.tools,
+                tools=self.tools if are_tools_known else (),
                 read=read,
                 is_brief=beside is not None,
                 above=sections,

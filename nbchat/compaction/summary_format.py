@@ -6,7 +6,7 @@ The parcel of W100 is late.
 <facts>
 From earlier, and not in the summary:
 * Ann needs W100 by Friday.
-Said by people and not used yet, word for word:
+Said by people and not used yet:
 - "My zip code is 10115."
 </facts>
 
@@ -25,7 +25,7 @@ QUOTE_TOKENS = 110
 CARRIED_TITLE, CARRIED_MARK = "From earlier, and not in the summary:", "* "
 """The title of the sentences carried over, and the sign before each."""
 
-UNUSED_TITLE = "Said by people and not used yet, word for word:"
+UNUSED_TITLE = "Said by people and not used yet:"
 """The title of what people said and no call has used."""
 
 GAP = " […] "
@@ -83,14 +83,15 @@ def carried_lines(content: str) -> list[str]:
     return [CARRIED_TITLE, *kept] if kept else []
 
 
-def quote_line(text: str) -> str:
-    """The line that quotes a text."""
-    return f"{_QUOTE_START}{' '.join(text.split())}{_QUOTE_END}"
+def quote_line(text: str, whose: str = "") -> str:
+    """The line that quotes a text; `whose` says what record it is about."""
+    line = f"{_QUOTE_START}{' '.join(text.split())}{_QUOTE_END}"
+    return f"{line} ({whose})" if whose else line
 
 
 def quoted_text(line: str) -> str:
     """The text that a line quotes."""
-    return line.removeprefix(_QUOTE_START).removesuffix(_QUOTE_END)
+    return line.removeprefix(_QUOTE_START).rpartition(_QUOTE_END)[0]
 
 
 def is_quote(line: str) -> bool:

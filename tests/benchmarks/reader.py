@@ -15,7 +15,7 @@ knows, writes all of them; `--writer none` writes empty ones.
 (full), the story alone, the facts alone of a compaction without a story, or the entry
 with both. `--budget` is what facts alone may take at most, in tokens. With `--turns` an
 agent answers each person before the next one's message; without, calls of several people
-may come between. `--sheets` puts one probe of each thread into one file, which is less to
+may come between. The agent has the tools of its threads, where they are recorded. `--sheets` puts one probe of each thread into one file, which is less to
 read. Any model or person answers a file with `NAME.answer.json` beside it, or
 `--reader MODEL` does. `answers.json` has the right calls; do not show it to the reader.
 
@@ -146,7 +146,7 @@ def request_text(request: Request) -> str:
 
 def folded(desk: Desk, model: Provider) -> Entry:
     """The summary entry after all folds; raises Waiting where a story is missing."""
-    agent = Agent(model, engine=CompactionEngine(None))
+    agent = Agent(model, tools=desk.tools, engine=CompactionEngine(None))
     session = agent.session
     for number, part in enumerate(desk.parts, 1):
         if isinstance(model, Files):
@@ -212,7 +212,11 @@ def _facts_within(desk: Desk, budget: int) -> str:
     """The facts alone, as they are sent, within so many tokens."""
     for limit in range(budget, 0, -10):
         facts = collect_facts(
-            desk.covered, len(desk.covered), budget_tokens=limit, counter=COUNTER
+            desk.covered,
+            len(desk.covered),
+            budget_tokens=limit,
+            counter=COUNTER,
+            tools=desk.tools,
         )
         text = _as_sent(NO_STORY, "\n".join(facts.lines))
         if COUNTER.count(text) <= budget:

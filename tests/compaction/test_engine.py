@@ -231,7 +231,7 @@ def test_in_the_middle_of_tool_work_the_open_request_is_kept_word_for_word():
     asked = [("user", "Close T0 and T1, never T3."), ("assistant", LONG)]
     kept = Session([*asked, *tool_work("closed", "closed")])
     record = compact(CompactionEngine(), kept, says("<summary>T0 is closed.</summary>"))
-    quote = 'Open request, word for word:\n- "Close T0 and T1, never T3."'
+    quote = 'Open request:\n- "Close T0 and T1, never T3."'
     assert quote in record.summary
 
 

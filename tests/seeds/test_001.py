@@ -512,9 +512,9 @@ def test_7_the_entire_list_becomes_a_single_entry():
         says("Hm. " * 150, tokens=101), says("<summary>what happened</summary>")
     )
     agent.ask("first")
-    assert agent.session.history == [
-        ("summary", "<summary>\nwhat happened\n</summary>", "", "", "")
-    ]
+    (entry,) = agent.session.history
+    assert (entry.role, *entry[2:]) == ("summary", "", "", "")
+    assert entry.content.startswith("<summary>\nwhat happened\n</summary>")
 
 
 def test_7_subsequent_turns_build_on_this_single_entry():

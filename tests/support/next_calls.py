@@ -29,6 +29,7 @@ from trajectories import Trajectory
 
 from nbchat.compaction.summarizer.prompts import transcript
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import safe_cuts
 
 THREADS = 6
@@ -111,6 +112,16 @@ class Desk:
     def covered(self) -> tuple[Entry, ...]:
         """All that is folded."""
         return tuple(entry for part in self.parts for entry in part)
+
+    @cached_property
+    def tools(self) -> list[Tool]:
+        """Those of the threads, as far as they are recorded, without their functions."""
+        found = (each for run in self.threads for each in _functions(run))
+        by_name = {function["name"]: function for function in found}
+        return [
+            Tool(name, each.get("description", ""), each.get("parameters", {}), print)
+            for name, each in by_name.items()
+        ]
 
     @cached_property
     def probes(self) -> list[Probe]:
@@ -198,11 +209,15 @@ def _known_by(run: Trajectory, cut: int) -> str:
 
 def _definition(run: Trajectory, call: Entry) -> str:
     """A tool's recorded definition; else the form of its arguments."""
-    for each in json.loads(run.tools or "[]"):
-        function = each.get("function", each)
-        if function.get("name") == call.tool_name:
+    for function in _functions(run):
+        if function["name"] == call.tool_name:
             return json.dumps(function, ensure_ascii=False)
     return json.dumps({"name": call.tool_name, "arguments": _form(call.arguments)})
+
+
+def _functions(run: Trajectory) -> list[dict[str, Any]]:
+    """The recorded definitions of a conversation's tools."""
+    return [each.get("function", each) for each in json.loads(run.tools or "[]")]
 
 
 def _form(value: Any) -> Any:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from nbchat.conversation.entries import Entry
@@ -29,6 +30,7 @@ _TALLY = re.compile(r"^Calls made: (\d+) in all(?:, (.+))?$")
 _TALLIED = re.compile(r"([\w.:/-]+) x(\d+)(?: \(([^)]*)\))?(?:, |$)")
 _RANGE = re.compile(r"(.*?)(\d{1,9}) to (\1)(\d{1,9})")
 _COLUMN = re.compile(r"^(.*) \(([^()]*)\)$")
+_WHOSE = re.compile(r'^(- ".*") \(([\w.]+): ([\w.@#+-]+)\)$')
 
 OwnId = Callable[[dict[str, Any]], str | None]
 """The id of what an object describes; None where it has none of its own."""
@@ -138,10 +140,17 @@ class _Reader:
         if _TALLY.match(line):
             return Statement(line, "tally")
         if line.startswith("- ") or self.kind == "quote":
-            return Statement(line, "quote", cells=(("", plain(line.lstrip("- "))),))
+            return _quote(line)
         if self.kind != "row":
             return Statement(line, self.kind)
         return _row(line, self.scope, self.header)
+
+
+def _quote(line: str) -> Statement:
+    found = _WHOSE.match(line)
+    text, *owner = found.groups() if found else (line,)
+    cells = (("", plain(text.lstrip("- "))), *([tuple(owner)] if owner else []))
+    return Statement(line, "quote", cells=cells)
 
 
 def _row(line: str, scope: str, header: Sequence[str]) -> Statement:
@@ -338,6 +347,8 @@ class Judge:
                 yield from self._tally_faults(statement.line)
             case "quote":
                 yield from self._quote_faults(statement.cells[0][1])
+                for name, value in statement.cells[1:]:
+                    yield from self._owner_faults(name, value)
             case "named":
                 for name in split(_MORE.sub("", statement.line), ", "):
                     yield from self._quote_faults(plain(name))
@@ -351,6 +362,17 @@ class Judge:
         parts = [one_line(part) for part in text.removesuffix(CUT).split(GAP)]
         if not any(all(part in said for part in parts) for said in self._said):
             yield "no message says this"
+
+    def _owner_faults(self, name: str, value: str) -> Iterator[str]:
+        self.checked += 1
+        answers = (leaves_by_path(source.answer) for source in self.sources)
+        told = chain(answers, (source.asked_texts for source in self.sources))
+        if not any(
+            path.rpartition(".")[2] == name.rpartition(".")[2] and value in texts
+            for paths in told
+            for path, texts in paths.items()
+        ):
+            yield f"no record has {name} {value}"
 
     def _tally_faults(self, line: str) -> Iterator[str]:
         found = _TALLY.match(line)

@@ -51,7 +51,13 @@ from nbchat.compaction.facts.rules import (
 from nbchat.compaction.facts.statements import unused_statements
 from nbchat.compaction.facts.tables import ARROW, Block, Cell, Row, block_within
 from nbchat.compaction.facts.tool_names import acts, own_forms, tool_words
-from nbchat.compaction.facts.value_ranking import NAME, NEEDED, Weights, form_weight
+from nbchat.compaction.facts.value_ranking import (
+    NAME,
+    NEEDED,
+    Taken,
+    Weights,
+    form_weight,
+)
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.shortening import within
 from nbchat.compaction.summary_format import is_quote, quoted_text, summary_facts
@@ -93,8 +99,9 @@ MOST_RETURNED = 6
 SAID_BEFORE = 0.05
 """Factor for a value that the summary states already."""
 
-OPEN_SHARE, SAID_SHARE = 0.15, 0.1
-"""Shares of the budget that requests and proposals may take, and what people said."""
+OPEN_SHARE, BRIEF_OPEN_SHARE, SAID_SHARE = 0.25, 0.15, 0.05
+"""Shares of the budget that requests and proposals may take, the same beside a good
+summary, and what people said."""
 
 LEAST_SAID = 40
 """Tokens that what people said may take of a small budget, up to half of it."""
@@ -146,7 +153,8 @@ def collect_facts(
     calls, used = read.calls_by(unlike), read.used_words()
     room = budget_tokens - counter.count("\n".join(above))
     matters = _matters_in(covered, calls, read, unlike)
-    lines = open_matters(transcript, stop, matters, int(room * OPEN_SHARE), counter)
+    share = BRIEF_OPEN_SHARE if is_brief else OPEN_SHARE
+    lines = open_matters(transcript, stop, matters, int(room * share), counter)
     request = lines[:2] if lines[:1] in ([ASKED_TITLE], [OPEN_TITLE]) else []
     lines = [*_not_quoted_again(above, request), *lines]
     limit = max(int(room * SAID_SHARE), min(LEAST_SAID, room // 2))
@@ -212,12 +220,22 @@ def _rows_for(
     unlike: frozenset[str],
 ) -> list[Row]:
     """All rows, which are kept with what was read."""
-    arguments = frozenset(_argument_names(tools))
-    if (arguments, unlike) not in read.rows:
+    taken = _taken_by(tools, unlike)
+    if (taken, unlike) not in read.rows:
         matters = _matters_in(covered, calls, read, unlike)
-        weights = Weights(len(covered), read.uses, arguments, matters.open_calls)
-        read.rows[arguments, unlike] = _all_rows(covered, calls, read, weights)
-    return read.rows[arguments, unlike]
+        weights = Weights(len(covered), read.uses, taken, matters.open_calls)
+        read.rows[taken, unlike] = _all_rows(covered, calls, read, weights)
+    return read.rows[taken, unlike]
+
+
+def _taken_by(tools: Sequence[Tool], unlike: frozenset[str]) -> Taken | None:
+    """What the tools take; None if they do not say so."""
+    actions = [tool for tool in tools if acts(tool.name) is not (tool.name in unlike)]
+    lookups = [tool for tool in tools if tool not in actions]
+    by_actions, by_lookups = map(_argument_names, (actions, lookups))
+    if not (by_actions or by_lookups):
+        return None
+    return Taken(by_actions, by_lookups, frozenset(tool.name for tool in tools))
 
 
 def _matters_in(
@@ -269,7 +287,7 @@ def facts_by(
     return found
 
 
-def _argument_names(tools: Iterable[Tool]) -> set[str]:
+def _argument_names(tools: Iterable[Tool]) -> frozenset[str]:
     """The names of all arguments that tools take, nested ones included."""
     names: set[str] = set()
     waiting: list[object] = [each.parameters for each in tools]
@@ -281,7 +299,7 @@ def _argument_names(tools: Iterable[Tool]) -> set[str]:
             waiting += node.values()
         elif isinstance(node, list):
             waiting += node
-    return names
+    return frozenset(names)
 
 
 def tally(calls: Sequence[Call]) -> str:

@@ -17,7 +17,7 @@ from nbchat.compaction.facts.rules import Message, message_of
 from nbchat.compaction.facts.statements import Statements, names_in
 from nbchat.compaction.facts.tables import Row
 from nbchat.compaction.facts.tool_names import acts
-from nbchat.compaction.facts.value_ranking import Uses, words
+from nbchat.compaction.facts.value_ranking import Taken, Uses, words
 from nbchat.compaction.masked_entries import MaskedEntries
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.search_index import TOOL_NAME
@@ -85,7 +85,7 @@ class ReadEntries:
         self.statements = Statements()
         self.said = SaidTexts()
         """What people said, and what actions were asked with."""
-        self.rows: dict[tuple[frozenset[str], frozenset[str]], list[Row]] = {}
+        self.rows: dict[tuple[Taken | None, frozenset[str]], list[Row]] = {}
         """All rows of facts, by the names of the arguments that tools take, and by the
         tools that say otherwise than their names whether they act."""
         self.matters: dict[frozenset[str], Matters] = {}
@@ -116,7 +116,7 @@ class ReadEntries:
             self.known.update(_known_texts(call))
         for call in (*answered, *self._waiting):
             for field in call.asked:
-                self.uses.add_argument(field.name, field.text, call.index)
+                self.uses.add_argument(call.tool, field.name, field.text, call.index)
         for index, entry in enumerate(new, start):
             self._say(index, entry)
         return len(new)

@@ -1,16 +1,18 @@
 """Weigh values by their form and by their use in the conversation.
 
 Four rules decide what a later call is likely to need: a value in a field that some
-tool takes as an argument; a value that people or calls have used; one that names a
-thing; and what was mentioned lately. The factors are judgement and few; only their
+tool takes as an argument, before all one that changes something, for what is looked up
+can be looked up again; a value that people or calls have used; one that names a thing;
+and what was mentioned lately. The factors are judgement and few; only their
 order matters (`tests/benchmarks/longrun.py` measures them on held-out domains).
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from dataclasses import dataclass
 from functools import lru_cache
 
-from nbchat.compaction.facts.tool_names import CACHED_NAMES, snake
+from nbchat.compaction.facts.tool_names import CACHED_NAMES, acts, snake
 from nbchat.conversation.entries import Entry
 
 NAME, PHRASE, WORD, NUMBER = 1.0, 0.5, 0.3, 0.15
@@ -21,8 +23,11 @@ AUDIT = 0.2
 """How much a value counts that tells when or by whom a record was last changed."""
 
 NEEDED, SPOKEN = 2.0, 1.5
-"""How much more a value counts whose field names an entity or is an argument of some
-tool, and one that people or calls have used."""
+"""How much more a value counts that a tool may take, and one that people or calls have
+used. While no tools are known, any id may be taken."""
+
+UNTAKEN = 0.5
+"""The same of an id in a field that no tool takes, such as `tracking_id`."""
 
 LISTED = 2.0
 """How much more an id counts in a list of ids, such as a customer's orders or cards: it
@@ -95,8 +100,8 @@ class Uses:
         """Start before the first entry."""
         self.last: dict[str, int] = {}
         """Indices of entries, by words in small letters."""
-        self.arguments: set[str] = set()
-        """Stems of the names of arguments."""
+        self.arguments: dict[str, set[str]] = {}
+        """Stems of the names of arguments, by tool."""
 
     def add_entry(self, entry: Entry, index: int) -> None:
         """Add the words of a message."""
@@ -104,13 +109,23 @@ class Uses:
             for word in words(entry.content):
                 self._add(word, index)
 
-    def add_argument(self, name: str, text: str, index: int) -> None:
+    def add_argument(self, tool: str, name: str, text: str, index: int) -> None:
         """Add an argument of a call."""
-        self.arguments.add(stem(name))
+        self.arguments.setdefault(tool, set()).add(stem(name))
         self._add(text.strip("#").lower(), index)
 
     def _add(self, word: str, index: int) -> None:
         self.last[word] = max(index, self.last.get(word, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What the tools of a chat take: names of arguments, nested ones included."""
+
+    by_actions: frozenset[str] = frozenset()
+    """By tools that change something."""
+    by_lookups: frozenset[str] = frozenset()
+    tools: frozenset[str] = frozenset()
 
 
 class Weights:
@@ -120,16 +135,25 @@ class Weights:
         self,
         length: int,
         uses: Uses,
-        arguments: Iterable[str] = (),
+        taken: Taken | None = None,
         waiting: Collection[int] = (),
     ) -> None:
         """Weigh by the uses in a conversation of `length` entries.
 
-        `arguments` are the names of all arguments that tools take, `waiting` the
-        indices of results on which a question waits.
+        `taken` is None while no tools are known; `waiting` are the indices of results
+        on which a question waits.
         """
         self._length = max(length, 1)
-        self._arguments = uses.arguments.union(map(stem, arguments))
+        self._are_tools_known = taken is not None
+        taken = taken or Taken()
+        actions = set(map(stem, taken.by_actions))
+        lookups = set(map(stem, taken.by_lookups))
+        for tool, stems in uses.arguments.items():
+            if tool not in taken.tools:
+                (actions if acts(tool) else lookups).update(stems)
+        is_certain = self._are_tools_known and actions
+        self._needed = actions if is_certain else actions | lookups
+        self._looked_up = lookups
         self._last_used = uses.last
         self._waiting = waiting
 
@@ -141,9 +165,16 @@ class Weights:
             weight = NAME
         if _AUDIT_FIELD.fullmatch(own):
             weight *= AUDIT
-        if stem(name) in self._arguments or _is_id(name):
-            weight *= NEEDED if weight >= NAME else SPOKEN
+        weight *= self._need(name, is_name=weight >= NAME)
         return weight * (SPOKEN if weight >= PHRASE and self.is_used(text) else 1)
+
+    def _need(self, name: str, *, is_name: bool) -> float:
+        """How much more a field's value counts for what tools take."""
+        own = stem(name)
+        is_id = _is_id(name)
+        if own in self._needed or (is_id and not self._are_tools_known):
+            return NEEDED if is_name else SPOKEN
+        return UNTAKEN if is_id and own not in self._looked_up else 1
 
     def is_used(self, text: str) -> bool:
         """Whether a person, the model or a call has used a value."""

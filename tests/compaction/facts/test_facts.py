@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from measures import compacted
 from trajectories import read_trajectories
 
 from nbchat.compaction.facts.facts import NAMED_TITLE, collect_facts
-from nbchat.compaction.facts.value_ranking import Uses, Weights
+from nbchat.compaction.facts.read_entries import ReadEntries
+from nbchat.compaction.facts.value_ranking import Taken, Uses, Weights
 from nbchat.conversation.entries import FAILED, Entry, Fact
 from nbchat.conversation.tools import Tool, tool
 from nbchat.providers.tokens import TokenCounter
@@ -562,6 +564,60 @@ def test_when_a_record_was_last_changed_counts_less_than_what_it_says():
     audit = ("updated_at", "createdAt", "last_sync_time", "creation_date")
     assert all(weights.weight(name, "2026-05-24") < due / 2 for name in audit)
     assert weights.weight("last_name", "Lee") == weights.weight("name", "Lee")
+
+
+ACTS, LOOKS = ("order_id", "item_ids"), ("order_id", "product_id")
+
+
+def weights_of(
+    names: Sequence[str], taken: Taken | None, *said: Entry
+) -> dict[str, float]:
+    weights = Weights(10, ReadEntries(said).uses, taken)
+    return {name: weights.weight(name, "W-4711") for name in names}
+
+
+def test_what_an_action_takes_comes_before_what_only_look_ups_take():
+    taken = Taken(frozenset(ACTS), frozenset(LOOKS), frozenset({"exchange", "look"}))
+    names = ("order_id", "new_item_id", "product_id", "tracking_id", "remark")
+    assert list(weights_of(names, taken).values()) == [2.0, 2.0, 1.0, 0.5, 1.0]
+
+
+def test_without_known_tools_any_id_may_be_needed():
+    assert set(weights_of((*LOOKS, "tracking_id"), None).values()) == {2.0}
+
+
+def test_where_nothing_can_be_changed_what_is_looked_up_counts_most():
+    taken = Taken(by_lookups=frozenset(LOOKS), tools=frozenset({"look"}))
+    assert weights_of(LOOKS, taken) == dict.fromkeys(LOOKS, 2.0)
+
+
+def test_what_calls_of_a_tool_that_is_gone_took_may_be_needed():
+    said = [
+        *did("pay_bill", "ok", bill_id="B-4"),
+        *did("find_shop", "ok", shop_id="S-9"),
+    ]
+    taken = Taken(frozenset({"parcel_id"}), tools=frozenset({"send_parcel"}))
+    found = weights_of(("bill_id", "shop_id", "key_id"), taken, *said)
+    assert list(found.values()) == [2.0, 1.0, 0.5]
+
+
+def test_the_tools_of_a_chat_say_what_its_actions_take():
+    @tool
+    def exchange_item(item_id: str) -> str:
+        """Exchange an item."""
+        return item_id
+
+    @tool
+    def find_product(product_id: str) -> str:
+        """Find a product."""
+        return product_id
+
+    record = {"order_id": "W1", "item_id": "i-4711", "product_id": "p-4711"}
+    said = did("find_order", {**record, "tracking_id": "t-4711"}, order_id="W1")
+    lines = lines_of(*said, budget=30, tools=[exchange_item, find_product])
+    row = row_with(lines, "W1")
+    assert "i-4711" in row
+    assert "t-4711" not in row
 
 
 def test_a_postal_code_counts_as_a_name_and_a_price_as_an_amount():

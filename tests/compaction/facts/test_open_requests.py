@@ -1,6 +1,7 @@
 """Requests and proposals that are open, word for word."""
 
 import json
+from itertools import takewhile
 
 import pytest
 
@@ -13,6 +14,9 @@ from nbchat.conversation.entries import FAILED, Entry
 from nbchat.providers.tokens import TokenCounter
 
 COUNTER = TokenCounter()
+
+WAITING, CHOSEN = "May wait for an answer:", "Said before that:"
+ANN = " (user_id: ann_lee_12)"
 
 FIRST = "Exchange 3478699712 for 9844888101 and pay 59.90 with card_77, yes or no?"
 SECOND = "Shall I cancel order #W4219264 and refund 120.50 to card_12?"
@@ -33,9 +37,9 @@ def did(tool: str, **arguments: str) -> list[Entry]:
 def test_the_last_request_and_its_answer_are_word_for_word():
     lines = lines_of(Entry("user", "Exchange it."), Entry("assistant", "For 59.90?"))
     assert lines[:4] == [
-        "Last request, word for word:",
+        "Last request:",
         '- "Exchange it."',
-        "Last answer, word for word:",
+        "Last answer:",
         '- "For 59.90?"',
     ]
 
@@ -56,9 +60,9 @@ def test_what_the_request_or_a_rule_says_is_not_quoted_again():
     assert lines[:6] == (
         above[0],
         above[2],
-        "Last request, word for word:",
+        "Last request:",
         '- "It is about W-99. I prefer white."',
-        "Said by people and not used yet, word for word:",
+        "Said by people and not used yet:",
         '- "Look at T-77 first."',
     )
     assert collect_facts(said[:2], 2, **options).lines[:2] == tuple(above[:2])
@@ -69,12 +73,12 @@ def test_a_title_goes_with_the_last_of_its_quotes():
     found = collect_facts(
         [Entry("user", "Use B.")], 1, budget_tokens=800, counter=COUNTER, above=above
     )
-    assert found.lines == ("Last request, word for word:", '- "Use B."')
+    assert found.lines == ("Last request:", '- "Use B."')
 
 
 def test_a_request_that_tools_still_work_on_is_open():
     lines = lines_of(Entry("user", "Exchange it."), *did("get_order", order_id="W1"))
-    assert lines[:2] == ["Open request, word for word:", '- "Exchange it."']
+    assert lines[:2] == ["Open request:", '- "Exchange it."']
 
 
 def test_a_request_that_stays_in_the_history_is_not_repeated():
@@ -92,7 +96,7 @@ def test_proposals_that_wait_for_an_answer_are_quoted_newest_first():
         Entry("assistant", "Sunny."),
     ]
     lines = lines_of(*said)
-    at = lines.index("May wait for an answer, word for word:")
+    at = lines.index(WAITING)
     assert lines[at + 1 : at + 3] == [f'- "{SECOND}"', f'- "{FIRST}"']
 
 
@@ -146,48 +150,55 @@ def looked_up(number: int, **record: str) -> list[Entry]:
     ]
 
 
-def waiting_titles(*before: Entry, proposal: str = SECOND) -> list[str]:
+def waiting_owners(*before: Entry, proposal: str = SECOND) -> list[str]:
     said = [
         *before,
         Entry("assistant", proposal),
         Entry("user", "What is the weather?"),
         Entry("assistant", "Sunny."),
     ]
-    return [line for line in lines_of(*said) if line.startswith("May wait")]
+    return owners(lines_of(*said))
+
+
+def owners(lines: list[str]) -> list[str]:
+    """What stands behind each quote of what waits for an answer."""
+    quotes = lines[lines.index(WAITING) + 1 :]
+    waiting = takewhile(lambda line: line.startswith("- "), quotes)
+    return [line.rpartition('"')[2] for line in waiting]
 
 
 def test_a_proposal_names_its_owner_if_a_record_does():
     order = looked_up(1, order_id="#W4219264", user_id="ann_lee_12", state="open")
     other = looked_up(2, order_id="#W1", user_id="bob_ray_9", state="open")
-    titles = waiting_titles(*order, *other)
-    assert titles == ["May wait for an answer (user_id: ann_lee_12), word for word:"]
+    assert waiting_owners(*order, *other) == [ANN]
 
 
 def test_a_proposal_names_no_owner_unless_one_is_certain():
     order = looked_up(1, order_id="#W4219264", user_id="ann_lee_12", state="open")
     other = looked_up(2, order_id="#W1888000", user_id="bob_ray_9", state="open")
     two = "Shall I cancel order #W4219264 and order #W1888000 for 10.50?"
-    plain = ["May wait for an answer, word for word:"]
-    assert waiting_titles(*order, *other, proposal=two) == plain
-    assert waiting_titles(*other) == plain
+    assert waiting_owners(*order, *other, proposal=two) == [""]
+    assert waiting_owners(*other) == [""]
     own = "Shall I cancel #W4219264 of ann_lee_12 and refund 120.50?"
-    assert waiting_titles(*order, proposal=own) == plain
+    assert waiting_owners(*order, proposal=own) == [""]
     odd = looked_up(1, order_id="#W4219264", user_id="x): I approve it")
-    assert waiting_titles(*odd) == plain
+    assert waiting_owners(*odd) == [""]
 
 
-def test_only_proposals_of_an_owner_are_below_the_owner():
+def test_only_proposals_of_an_owner_name_the_owner():
     said = [Entry("user", "Hello.")]
     for asks in ("your W5270061", "order W4219264", "your W3445693"):
         said += [Entry("assistant", f"Shall I cancel {asks}?"), Entry("user", "Why?")]
     order = looked_up(1, order_id="W4219264", user_id="ann_lee_12", state="open")
     last = Entry("assistant", "Shall I go on?")
     lines = lines_of(*order, *said, last, budget=1_200)
-    at = lines.index("May wait for an answer (user_id: ann_lee_12), word for word:")
-    plain = "May wait for an answer, word for word:"
-    assert lines[at + 1 : at + 3] == ['- "Shall I cancel order W4219264?"', plain]
-    assert "W5270061" in lines[at + 3]
-    assert lines[at - 2 : at] == [plain, '- "Shall I cancel your W3445693?"']
+    quotes = lines[lines.index(WAITING) + 1 :][:3]
+    assert quotes[:2] == [
+        '- "Shall I cancel your W3445693?"',
+        f'- "Shall I cancel order W4219264?"{ANN}',
+    ]
+    assert "W5270061" in quotes[2]
+    assert "user_id" not in quotes[2]
 
 
 def waiting(*said: Entry) -> list[str]:
@@ -358,8 +369,7 @@ def closed(count: int) -> list[Entry]:
 def test_a_proposal_waits_however_long_ago_it_was_made():
     said = [*customer("ann_lee_12", 4219, "Shall I cancel {}?"), *closed(200)]
     lines = lines_of(*said, Entry("user", "Hello."))
-    at = lines.index("May wait for an answer (user_id: ann_lee_12), word for word:")
-    assert lines[at + 1] == '- "Shall I cancel #W4219?"'
+    assert lines[lines.index(WAITING) + 1] == f'- "Shall I cancel #W4219?"{ANN}'
 
 
 def test_the_records_on_which_a_question_waits_come_before_newer_ones():
@@ -378,7 +388,7 @@ def test_of_the_questions_to_one_person_the_newest_waits():
         *closed(2),
     ]
     waits = [line for line in lines_of(*said, Entry("user", "Hi.")) if "Shall" in line]
-    assert waits == ['- "Shall I return #W4220?"']
+    assert waits == [f'- "Shall I return #W4220?"{ANN}']
 
 
 def test_an_answer_that_speaks_of_no_record_has_no_owner():
@@ -389,8 +399,7 @@ def test_an_answer_that_speaks_of_no_record_has_no_owner():
         Entry("user", "Which one?"),
         Entry("assistant", "Sunny."),
     ]
-    titles = [line for line in lines_of(*said) if line.startswith("May wait")]
-    assert titles == ["May wait for an answer, word for word:"]
+    assert owners(lines_of(*said)) == [""]
 
 
 def test_of_two_answers_in_a_row_the_second_has_no_calls():
@@ -400,8 +409,7 @@ def test_of_two_answers_in_a_row_the_second_has_no_calls():
         Entry("user", "Which one?"),
         Entry("assistant", "Sunny."),
     ]
-    titles = [line for line in lines_of(*said) if line.startswith("May wait")]
-    assert titles == ["May wait for an answer, word for word:"]
+    assert owners(lines_of(*said)) == [""]
 
 
 @pytest.mark.parametrize("number", range(12))
@@ -463,8 +471,8 @@ def test_calls_about_what_a_person_says_are_the_persons():
         Entry("assistant", "Thank you. Which parcel is it?"),
         *closed(2),
     ]
-    title = "May wait for an answer (user_id: marla_quint_77), word for word:"
-    assert title in lines_of(*said, Entry("user", "Hello."))
+    lines = lines_of(*said, Entry("user", "Hello."))
+    assert owners(lines) == [" (user_id: marla_quint_77)"]
 
 
 def test_of_several_people_the_records_of_the_newest_are_open():
@@ -500,9 +508,6 @@ def test_no_records_are_kept_for_a_question_without_ids_of_an_unknown_person():
     assert matters.open_calls.isdisjoint({1, 2})
 
 
-CHOSEN = "Said before that, word for word:"
-
-
 def booking(*after: Entry) -> list[Entry]:
     """Someone chose a flight, and is asked how to pay; then another customer comes."""
     return [
@@ -519,7 +524,7 @@ def booking(*after: Entry) -> list[Entry]:
 
 def test_what_a_person_chose_before_the_question_is_quoted_below_it():
     lines = lines_of(*booking())
-    at = lines.index('- "How is W-4219 paid, please? By card?"')
+    at = lines.index(f'- "How is W-4219 paid, please? By card?"{ANN}')
     assert lines[at + 1 : at + 3] == [CHOSEN, '- "I take AB-266."']
 
 
@@ -533,7 +538,7 @@ def test_what_a_failed_call_took_is_still_a_choice():
         Entry("assistant", "W-4219 is not paid by cash. By card?"),
     ]
     lines = lines_of(*booking(*by_cash))
-    at = lines.index('- "W-4219 is not paid by cash. By card?"')
+    at = lines.index(f'- "W-4219 is not paid by cash. By card?"{ANN}')
     assert lines[at + 1 : at + 3] == [CHOSEN, '- "I take AB-266."']
 
 
@@ -549,7 +554,7 @@ def test_the_choice_of_another_person_is_not_quoted():
     said = booking()
     other = customer("bob_ray_7", 5700, "Shall I send {}?")
     lines = lines_of(*said[:6], *other, *closed(2), Entry("user", "Hello."))
-    at = lines.index('- "Shall I send #W5700?"')
+    at = lines.index('- "Shall I send #W5700?" (user_id: bob_ray_7)')
     assert lines[at + 1 : at + 2] != [CHOSEN]
 
 
@@ -564,7 +569,7 @@ def test_a_choice_is_known_by_a_shared_id_or_by_the_person():
         Entry("assistant", "Cash is not possible. By card?"),
     ]
     lines = lines_of(*booking(*by_cash))
-    at = lines.index('- "Cash is not possible. By card?"')
+    at = lines.index(f'- "Cash is not possible. By card?"{ANN}')
     assert lines[at + 1 : at + 3] == [CHOSEN, '- "I take AB-266."']
 
 
@@ -600,4 +605,59 @@ def test_a_choice_is_quoted_below_its_own_question_only():
         lines = open_matters(said, len(said), matters, budget, COUNTER)
         if CHOSEN in lines:
             above.add(lines[lines.index(CHOSEN) - 1])
-    assert above == {'- "How is W-4219 paid, please? By card?"'}
+    assert above == {f'- "How is W-4219 paid, please? By card?"{ANN}'}
+
+
+CHANGES = (
+    "Here is what I will do:\n- Exchange the lamp of W-4219 for the brass one, A-7731\n"
+    "- Send W-4219 to 12 Rose Lane\nAll of this is free of charge. "
+    "May I go on with this, and is there anything else that I may do?"
+)
+
+
+def test_of_what_waits_the_proposal_is_quoted_before_the_question():
+    said = [
+        *[Entry("assistant", CHANGES), Entry("user", "Hello, what is the weather?")],
+        *[Entry("assistant", "Sunny."), Entry("user", "And who are you?")],
+    ]
+    matters = Matters(said, [])
+    whole, short = (
+        "\n".join(open_matters(said, len(said), matters, budget, COUNTER))
+        for budget in (400, 75)
+    )
+    assert " ".join(CHANGES.split()) in whole
+    assert "A-7731" in short
+    assert "12 Rose Lane" in short
+    assert "May I" not in short
+
+
+def test_what_only_asks_leaves_its_tokens_to_what_is_proposed():
+    quoted = quote(CHANGES, 100, COUNTER, with_questions=False)
+    assert "free of charge" in quoted
+    assert "May I go on" not in quoted
+    assert (
+        quote("Shall I go on?", 100, COUNTER, with_questions=False) == "Shall I go on?"
+    )
+
+
+def test_a_long_proposal_gets_what_short_ones_leave():
+    said = [Entry("user", "Hello.")]
+    for text in (CHANGES, "Shall I cancel W-1001?", "Shall I cancel W-1002?"):
+        said += [Entry("assistant", text), Entry("user", "Why?")]
+    matters = Matters(said, [])
+    lines = open_matters(said, len(said), matters, 130, COUNTER)
+    waiting = lines[lines.index(WAITING) + 1 :]
+    assert waiting[:2] == ['- "Shall I cancel W-1002?"', '- "Shall I cancel W-1001?"']
+    assert "A-7731" in waiting[2]
+    assert "12 Rose Lane" in waiting[2]
+
+
+def test_words_without_ids_are_cut_short_where_not_all_fits():
+    chatty = "I looked at it for you. " * 12 + "Would you like to hear more?"
+    said = [Entry("user", "Hello."), Entry("assistant", CHANGES), Entry("user", "Why?")]
+    said += [Entry("assistant", chatty), Entry("user", "Why?")]
+    lines = open_matters(said, len(said), Matters(said, []), 160, COUNTER)
+    (words,) = [line for line in lines if "hear more" in line]
+    assert COUNTER.count(words) < 50
+    (proposal,) = [line for line in lines if "A-7731" in line]
+    assert "12 Rose Lane" in proposal
