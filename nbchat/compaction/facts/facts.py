@@ -62,6 +62,7 @@ from nbchat.compaction.policies import Policy
 from nbchat.compaction.shortening import within
 from nbchat.compaction.summary_format import is_quote, quoted_text, summary_facts
 from nbchat.conversation.entries import Entry, Fact
+from nbchat.conversation.search_index import TOOL_NAME
 from nbchat.conversation.tools import Tool
 from nbchat.providers.tokens import TokenCounter
 
@@ -99,9 +100,12 @@ MOST_RETURNED = 6
 SAID_BEFORE = 0.05
 """Factor for a value that the summary states already."""
 
-OPEN_SHARE, BRIEF_OPEN_SHARE, SAID_SHARE = 0.25, 0.15, 0.05
-"""Shares of the budget that requests and proposals may take, the same beside a good
-summary, and what people said."""
+OPEN_SHARE, SAID_SHARE = 0.15, 0.05
+"""Shares of the budget that requests and proposals may take, and what people said."""
+
+LEAST_OPEN_SHARE, LEAST_OPEN = 0.25, 350
+"""The share of a small budget that requests and proposals may take, and up to how many
+tokens: from rows alone a reader does not know to what a "yes" agrees."""
 
 LEAST_SAID = 40
 """Tokens that what people said may take of a small budget, up to half of it."""
@@ -153,8 +157,10 @@ def collect_facts(
     calls, used = read.calls_by(unlike), read.used_words()
     room = budget_tokens - counter.count("\n".join(above))
     matters = _matters_in(covered, calls, read, unlike)
-    share = BRIEF_OPEN_SHARE if is_brief else OPEN_SHARE
-    lines = open_matters(transcript, stop, matters, int(room * share), counter)
+    most = int(room * OPEN_SHARE)
+    if not is_brief:
+        most = max(most, min(int(room * LEAST_OPEN_SHARE), LEAST_OPEN))
+    lines = open_matters(transcript, stop, matters, most, counter)
     request = lines[:2] if lines[:1] in ([ASKED_TITLE], [OPEN_TITLE]) else []
     lines = [*_not_quoted_again(above, request), *lines]
     limit = max(int(room * SAID_SHARE), min(LEAST_SAID, room // 2))
@@ -229,12 +235,13 @@ def _rows_for(
 
 
 def _taken_by(tools: Sequence[Tool], unlike: frozenset[str]) -> Taken | None:
-    """What the tools take; None if they do not say so."""
+    """What the tools take; None unless all of them say so."""
+    tools = [tool for tool in tools if tool.name != TOOL_NAME]
+    if not tools or any("properties" not in tool.parameters for tool in tools):
+        return None
     actions = [tool for tool in tools if acts(tool.name) is not (tool.name in unlike)]
     lookups = [tool for tool in tools if tool not in actions]
     by_actions, by_lookups = map(_argument_names, (actions, lookups))
-    if not (by_actions or by_lookups):
-        return None
     return Taken(by_actions, by_lookups, frozenset(tool.name for tool in tools))
 
 
