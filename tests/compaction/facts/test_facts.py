@@ -638,3 +638,17 @@ def test_the_cards_of_a_customer_come_before_what_else_a_profile_says():
     lines = lines_of(*said, budget=46)
     row = row_with(lines, "ann_lee_12", "card_771", "card_902")
     assert "@" not in row
+
+
+def test_tools_without_a_schema_and_recall_say_nothing_about_what_is_needed():
+    record = {"order_id": "W1", "due": "2026-05-24", "tracking_id": "t-4711"}
+    said = did("find_order", record, order_id="W1")
+    recall = Tool("recall", "", {"properties": {"query": {}}}, print)
+    unknown = Tool("exchange", "", {}, print)
+    sending = Tool("send", "", {"properties": {"parcel": {}}}, print)
+    plain, known, *others = (
+        [lines_of(*said, budget=budget, tools=tools) for budget in range(20, 60)]
+        for tools in ([], [sending], [recall], [recall, unknown], [sending, unknown])
+    )
+    assert all(lines == plain for lines in others)
+    assert known != plain
