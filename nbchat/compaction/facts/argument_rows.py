@@ -14,7 +14,7 @@ the same entity by the same tool the newest counts.
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
 from nbchat.compaction.facts.records import CALL_SIGNS, Call, Field, quoted
@@ -205,3 +205,23 @@ def shown_call(call: Call) -> str:
 def cut(text: str, limit: int) -> str:
     """A text within a limit of characters, with a sign where it was cut."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def tally(calls: Sequence[Call]) -> str:
+    """The number of calls, of repeated actions, and of failures."""
+    made = Counter(call.tool for call in calls)
+    failed = Counter(call.tool for call in calls if call.status == "failed")
+    unknown = Counter(call.tool for call in calls if call.status == "interrupted")
+    acted = {call.tool for call in calls if call.status == "done"}
+    shown = [
+        f"{tool} x{count}{_failures(failed[tool], unknown[tool])}"
+        for tool, count in made.items()
+        if failed[tool] or unknown[tool] or (tool in acted and count > 1)
+    ]
+    return ", ".join([f"{len(calls)} in all", *shown]) if calls else ""
+
+
+def _failures(failed: int, unknown: int) -> str:
+    counts = ((failed, "failed"), (unknown, "interrupted"))
+    lines = ", ".join(f"{count} {how}" for count, how in counts if count)
+    return f" ({lines})" if lines else ""

@@ -15,7 +15,6 @@ summary, so they never decay. Each line states what one record in the transcript
 """
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
@@ -30,6 +29,7 @@ from nbchat.compaction.facts.argument_rows import (
     decision_rows,
     in_ranges,
     shown_call,
+    tally,
 )
 from nbchat.compaction.facts.artifacts import artifact_lines
 from nbchat.compaction.facts.entities import entity_rows
@@ -307,26 +307,6 @@ def _argument_names(tools: Iterable[Tool]) -> frozenset[str]:
         elif isinstance(node, list):
             waiting += node
     return frozenset(names)
-
-
-def tally(calls: Sequence[Call]) -> str:
-    """The number of calls, of repeated actions, and of failures."""
-    made = Counter(call.tool for call in calls)
-    failed = Counter(call.tool for call in calls if call.status == "failed")
-    unknown = Counter(call.tool for call in calls if call.status == "interrupted")
-    acted = {call.tool for call in calls if call.status == "done"}
-    shown = [
-        f"{tool} x{count}{_failures(failed[tool], unknown[tool])}"
-        for tool, count in made.items()
-        if failed[tool] or unknown[tool] or (tool in acted and count > 1)
-    ]
-    return ", ".join([f"{len(calls)} in all", *shown]) if calls else ""
-
-
-def _failures(failed: int, unknown: int) -> str:
-    counts = ((failed, "failed"), (unknown, "interrupted"))
-    lines = ", ".join(f"{count} {how}" for count, how in counts if count)
-    return f" ({lines})" if lines else ""
 
 
 def _all_rows(

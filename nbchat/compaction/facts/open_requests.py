@@ -5,6 +5,7 @@ Gaps are marked.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from math import sqrt
 
 from nbchat.compaction.facts.open_questions import ASKS, SENTENCE_END, Matters
@@ -58,7 +59,8 @@ def open_matters(
 
     First each has a fair share, then the newest have what is left.
     """
-    found = list(_quoted_entries(transcript, stop, matters))
+    fitting = max(1, budget_tokens // AROUND_TOKENS)
+    found = list(islice(_quoted_entries(transcript, stop, matters), fitting))
     sizes = [_size(transcript[index].content, counter) for _, index in found]
     is_tight = sum(sizes) > budget_tokens
     brief = [
