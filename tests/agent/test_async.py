@@ -136,6 +136,7 @@ def test_cancelling_the_task_ends_the_request_and_the_next_turn_works(server):
     loops.run(main())
 
 
+@pytest.mark.slow
 def test_cancelling_reaches_an_async_tool():
     cancelled = []
 
@@ -158,6 +159,7 @@ def test_cancelling_reaches_an_async_tool():
     assert cancelled == [True]
 
 
+@pytest.mark.slow
 def test_twenty_chats_at_once_leave_the_loop_free():
     text = " ".join(["word"] * 15)
 

@@ -366,6 +366,7 @@ def test_a_run_whose_rows_all_have_results_is_finished():
     assert run.stop().state == "finished"
 
 
+@pytest.mark.slow
 def test_a_budget_ends_the_run_and_a_larger_one_continues(store):
     run = mapped(tickets(30), store=store, workers=1, budget=Budget(steps=7))
     assert (run.state, run.counts.done) == ("budget used up", 7)

@@ -438,6 +438,7 @@ def behind_a_cell(start: Start) -> tuple[ChatRunner, Recorder, Iterator[Event]]:
     return runner, recorder, turn
 
 
+@pytest.mark.slow
 def test_a_message_waits_while_a_cell_runs_the_agent(
     start: Start,
 ) -> None:
@@ -450,6 +451,7 @@ def test_a_message_waits_while_a_cell_runs_the_agent(
     assert said_in_all == ["from a cell", "one", "from the panel", "two"]
 
 
+@pytest.mark.slow
 def test_stop_returns_a_message_that_waits_for_code_running_the_agent(
     start: Start,
 ) -> None:
@@ -495,6 +497,7 @@ def cell_turn(
     return runner, recorder, turn
 
 
+@pytest.mark.slow
 def test_the_listener_gets_the_turn_of_a_cell_and_a_message_waits_for_it(
     start: Start,
 ) -> None:

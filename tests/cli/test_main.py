@@ -191,6 +191,7 @@ def test_an_export_without_a_file_is_printed(tmp_path, capsysbinary):
     assert shown == "# hi\n\n## You\n\nhi\n\n## Assistant\n\n**ho**\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "said"),
     [

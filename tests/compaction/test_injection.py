@@ -84,6 +84,7 @@ def test_texts_that_nothing_introduces_are_no_rules_where_the_panel_marks_them(n
     assert not any(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "share"), [(4, 0.13), (5, 0.13), (6, 0.25)])
 def test_few_texts_that_nothing_introduces_or_marks_become_rules(number, share):
     found = [*shown_cases(number)]

@@ -79,6 +79,7 @@ def test_the_facts_may_grow_with_all_that_was_ever_compacted_up_to_a_limit(
     assert budget.facts == facts
 
 
+@pytest.mark.slow
 def test_what_was_compacted_before_counts_for_the_facts_of_the_next_compaction():
     session = Session(records(80))
     agent = chat(session, 200_000)

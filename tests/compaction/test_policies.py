@@ -234,6 +234,7 @@ def test_a_policy_that_waits_still_compacts_when_the_server_refuses():
     assert agent.session.last_answer == "Here."
 
 
+@pytest.mark.slow
 def test_a_window_too_small_for_the_policy_is_compacted_further():
     window = 2_048
 

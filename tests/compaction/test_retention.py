@@ -66,6 +66,7 @@ def ten_times(agent: Agent) -> list[Compaction]:
     return made
 
 
+@pytest.mark.slow
 def test_system_prompt_and_pins_are_byte_identical_after_ten_compactions():
     provider = desk(200)
     agent = Agent(
@@ -82,6 +83,7 @@ def test_system_prompt_and_pins_are_byte_identical_after_ten_compactions():
     assert RULE in asked[0]
 
 
+@pytest.mark.slow
 def test_an_instruction_in_a_tools_output_removes_no_pin():
     provider = desk(200)
     agent = Agent(provider, tools=[close_ticket], engine=CompactionEngine(6_000))
@@ -94,6 +96,7 @@ def test_an_instruction_in_a_tools_output_removes_no_pin():
     assert RULE in asked[-1].system
 
 
+@pytest.mark.slow
 def test_ten_compactions_in_a_row_keep_the_facts_and_their_size():
     agent = Agent(desk(300), tools=[close_ticket], engine=CompactionEngine(6_000))
     made = ten_times(agent)

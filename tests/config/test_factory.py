@@ -85,6 +85,7 @@ def test_settings_that_cannot_work_are_refused_when_the_agent_is_built(values, m
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_large_session_is_indexed_and_counted_before_its_first_search():
     said = [("user", f"order SO-{n} of a printer with toner") for n in range(6_000)]
     fresh, loaded = (Session(said, session_id="s") for _ in "12")

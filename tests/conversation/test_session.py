@@ -206,6 +206,7 @@ def test_a_shortening_beyond_the_entries_there_are_is_ignored():
     ]
 
 
+@pytest.mark.slow
 def test_checking_a_long_session_reads_its_entries_once():
     entries = [Entry("user", "x" * 1_000) for _ in range(2_000)]
     records = [

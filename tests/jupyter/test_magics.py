@@ -84,6 +84,7 @@ def run_in_a_fresh_python(code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_loading_is_silent_quick_and_loads_nothing_heavy():
     """Gate P8: under 100 ms in a live kernel; 5 to 40 ms seen on two shared cores."""
     found = json.loads(
@@ -252,6 +253,7 @@ def test_a_compaction_in_a_cell_shows_its_banner(shell, capsys):
     assert "A parcel is late." in banner._repr_html_()
 
 
+@pytest.mark.slow
 def test_without_a_key_all_but_an_answer_works(shell, capsys):
     shell.run_line_magic("config", "NbChat.model = 'anthropic:claude-haiku-4-5'")
     panel = shell.run_line_magic("chat", "")
@@ -417,6 +419,7 @@ def test_bad_lines_are_one_line_without_a_traceback(shell, line, said):
         shell.run_line_magic("chat", line)
 
 
+@pytest.mark.slow
 def test_a_compaction_in_parts_says_in_a_line_how_far_it_has_come(shell, capsys):
     agent = agent_with(shell)
     agent.use(ScriptedProvider(*[says(STORY * 5)] * 3, window=20_000))
@@ -504,6 +507,7 @@ def test_fix_says_in_a_line_that_nothing_has_failed(shell):
     assert agent.provider.requests == []
 
 
+@pytest.mark.slow
 def test_a_log_begins_with_the_next_turn_and_holds_all_that_was_said(shell, tmp_path):
     agent = agent_with(shell, says("one"), says("two"), says("three"))
     shell.run_cell_magic("chat", "", "first")
@@ -666,6 +670,7 @@ def test_a_command_that_fails_leaves_panel_and_agent_in_one_session(shell):
     assert "first, otherwise" in str(panel._state.snapshot()["items"])
 
 
+@pytest.mark.slow
 def test_after_a_restart_the_notebook_continues_its_session(shell, monkeypatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "work/notes.ipynb")
     agent_with(shell, says("one"))

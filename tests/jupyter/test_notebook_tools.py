@@ -205,6 +205,7 @@ def test_the_panel_knows_whether_the_model_has_the_cells(shell):
     assert ChatUI(Agent(ScriptedProvider())).offers_cells is None
 
 
+@pytest.mark.slow
 def test_without_a_page_each_tool_fails_without_asking_for_approval(shell, capsys):
     script = (
         calls("read_cells"),

@@ -105,6 +105,7 @@ def test_a_wrong_address_is_named_in_the_error():
     assert "127.0.0.1:9" in problem
 
 
+@pytest.mark.slow
 def test_a_silent_server_delays_no_other_connection(server):
     server.script(Response(ending="silence"))
     began = time.monotonic()

@@ -27,6 +27,7 @@ def assert_robust(name: str, count: int, seed: int) -> None:
         assert faults(provider_of(kind, body)) == [], (number, body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_the_streams_are_whole_before_they_are_mutated(name):
     kind, response = STREAMS[name]
@@ -61,6 +62,7 @@ def test_content_in_parts_is_read_as_mistral_sends_it():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["chat completions", "responses", "anthropic"])
 def test_an_answer_that_does_not_end_is_stopped(name):
     long = "word " * 200_000
@@ -75,6 +77,7 @@ def test_an_answer_that_does_not_end_is_stopped(name):
         list(provider_of(STREAMS[name][0], body).stream(HELLO))
 
 
+@pytest.mark.slow
 def test_arguments_that_do_not_end_are_stopped():
     call = {"index": 0, "id": "c1", "function": {"name": "f", "arguments": "x" * 10**6}}
     response = OpenAIDialect().stream(*[{"tool_calls": [call]}] * 20)

@@ -172,6 +172,7 @@ def test_a_tool_loop_sends_reasoning_back_at_its_place(server):
     assert server.refused == []
 
 
+@pytest.mark.slow
 def test_a_long_chat_with_tools_and_compactions_is_never_refused(server):
     """Whatever is compacted, a call keeps its output and reasoning its item."""
     agent = Agent(

@@ -787,6 +787,7 @@ def test_a_server_that_drops_line_after_line_is_not_asked_for_ever(server, diale
     assert len(server.requests) <= 4  # an answer, one with its repetition, one alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MID_STREAM)
 def test_after_the_first_delta_a_fault_is_raised_and_nothing_repeated(
     server, dialect, name
@@ -802,6 +803,7 @@ def test_after_the_first_delta_a_fault_is_raised_and_nothing_repeated(
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_stream_cut_anywhere_is_never_taken_for_a_whole_one(
     server, provider, dialect
 ):

@@ -185,6 +185,7 @@ def test_patience_ends_the_attempts(server):
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SENT)
 def test_a_stream_that_breaks_before_anything_was_shown_is_tried_again(
     server, monkeypatch, kind

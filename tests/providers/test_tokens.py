@@ -97,6 +97,7 @@ def test_a_text_of_a_million_characters_is_counted_whole_and_a_longer_one_by_a_s
     assert abs(counter.count(words * 7) - 7 * 200_000) < 1_000
 
 
+@pytest.mark.slow
 def test_a_thousand_new_messages_are_counted_in_half_a_second():
     counter = TokenCounter()
     counter.count("load the vocabulary")

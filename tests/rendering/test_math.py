@@ -116,6 +116,7 @@ def test_a_link_may_contain_a_formula_and_a_formula_no_link() -> None:
     assert html.count("<a ") == 1
 
 
+@pytest.mark.slow
 def test_a_text_has_a_budget_for_formulas_and_after_it_shows_their_source() -> None:
     formula = f"${'x' * 999}$"
     count = BUDGET // 999
@@ -192,6 +193,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("latex", REFUSED.values(), ids=REFUSED)
 def test_unsupported_formulas_are_refused_at_once(latex: str) -> None:
     mathml("x", is_block=False)

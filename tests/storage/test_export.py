@@ -113,6 +113,7 @@ def test_a_session_comes_back_as_it_was(form):
     assert exported(again, form) == exported(session, form)
 
 
+@pytest.mark.slow
 @given(sessions(), st.sampled_from(["json", "ipynb"]))
 def test_any_session_comes_back_as_it_was(session, form):
     text = exported(session, form)
@@ -120,6 +121,7 @@ def test_any_session_comes_back_as_it_was(session, form):
     assert parts(imported(text)) == parts(session)
 
 
+@pytest.mark.slow
 @given(sessions())
 def test_any_session_can_be_exported_in_every_format(session):
     for form in FORMATS:
@@ -324,6 +326,7 @@ def test_an_unknown_format_is_refused_with_the_known_ones():
         format_named("pdf")
 
 
+@pytest.mark.slow
 def test_exporting_loads_neither_sdk_nor_notebook_packages():
     code = (
         "import sys, nbchat.storage.export; print([name for name in ('anthropic', 'openai', "

@@ -66,6 +66,7 @@ def test_all_that_acts_on_the_model_is_listed():
     assert claims(session()) == []
 
 
+@pytest.mark.slow
 def test_without_confirmation_the_model_reads_the_messages_alone(url, tmp_path, capsys):
     file = tmp_path / "s.json"
     record = Compaction("c", 0, 2, f"<summary>{EVIL}</summary>")
@@ -151,6 +152,7 @@ def test_numbers_without_bounds_are_refused_in_one_line(change):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_bombs_end_in_one_line(url, tmp_path, capsys):
     text = exported(session(), "json")
     for name, content in {

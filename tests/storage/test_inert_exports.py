@@ -77,6 +77,7 @@ def assert_inert(text, role):
     assert tokens[-1].type != "fence" or "end" not in tokens[-1].content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_markdown_export_of_hostile_texts_has_no_image_and_no_html(family):
     texts = FAMILIES[family]

@@ -76,6 +76,7 @@ def test_an_owner_reaches_no_session_and_no_setting_of_another(url):
     ann.close()
 
 
+@pytest.mark.slow
 def test_many_messages_of_others_hide_none_of_ones_own(url):
     word = "turntable"
     ann, bob = (SessionStore(url, owner=each) for each in ("ann", "bob"))

@@ -318,6 +318,7 @@ def forget_use(store: SessionStore, session_id: str, *, days: int) -> None:
         connection.execute(sa.update(sessions).where(its_own).values(used_at=before))
 
 
+@pytest.mark.slow
 def test_a_backup_that_is_locked_is_named(tmp_path, impatient):
     store, backup = backed_up(tmp_path)
     with closing(sqlite3.connect(backup)) as other:

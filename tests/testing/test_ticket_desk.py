@@ -149,6 +149,7 @@ def test_an_odd_ticket_gets_a_category_or_a_plain_refusal(text):
         chosen_category(refusing, text, SOLVED)
 
 
+@pytest.mark.slow
 def test_a_guided_desk_decides_every_ticket_and_quotes_the_article():
     desk = GuidedDesk(read_tickets(count=2))
     names = ["get_next_ticket", "choose_category", "draft_reply", "close_ticket"]

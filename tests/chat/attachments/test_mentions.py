@@ -76,6 +76,7 @@ def test_any_text_can_be_read(text: str):
         assert mention.text.startswith("@")
 
 
+@pytest.mark.slow
 def test_a_very_long_text_is_read_quickly():
     text = "@a\n" * 100_000 + "@" * 100_000 + "`" * 100_001
     assert mentions(text) == [Mention("variable", "a", "@a")]

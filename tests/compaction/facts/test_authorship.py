@@ -87,6 +87,7 @@ def test_where_the_panel_knows_what_was_pasted_nothing_is_guessed():
     assert [quote.text for quote in rules_in_force([entry])] != []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", [". das A - ", "1. it ", " - Aa ", "a it ", "\n \n"])
 def test_a_hostile_text_is_read_quickly(piece):
     text = piece * (20_000 // len(piece))

@@ -136,6 +136,7 @@ def test_a_call_without_a_result_is_interrupted():
     ]
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(JSON)
 def test_any_json_can_be_read(value: object):
@@ -184,6 +185,7 @@ def calls_of_functions(content: str) -> int:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
     [

@@ -102,6 +102,7 @@ def test_everyday_rules_that_were_not_trained_on_are_found_and_others_are_not():
     assert len(false) <= 0.05 * len(others)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_model_has_learned_the_sentences_of_each_language(language):
     rows = [each for each in EVERYDAY if each["language"] == language]
@@ -383,6 +384,7 @@ def test_a_flood_of_text_and_many_compactions_do_not_end_a_rule(policy):
     assert not [line for line in lines if line.startswith('- "Always')]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["single-summary", "extractive"])
 def test_rules_and_final_decisions_of_compactbench_are_kept(policy):
     counts: Counter[tuple[str, bool]] = Counter()

@@ -601,6 +601,7 @@ def an_entry(role: str, text: str, number: int) -> Entry:
     return Entry(role, text, str(number - 1) if role == "tool" else "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["x", "<|", "用"])
 def test_an_endless_entry_is_shortened_within_its_part_and_counted(text: str):
     entries = [Entry("user", text * 100_000), Entry("assistant", "I see.")]

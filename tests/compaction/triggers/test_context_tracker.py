@@ -111,6 +111,7 @@ def test_a_model_that_never_writes_a_summary_is_asked_less_and_less_often(
     assert agent.session.history == agent.session.transcript
 
 
+@pytest.mark.slow
 def test_without_summaries_the_guard_retries_less_and_less_often():
     provider = chatting("no tags", window=4_000)
     agent = Agent(provider, engine=CompactionEngine(policy=Policy("g", "window")))
@@ -122,6 +123,7 @@ def test_without_summaries_the_guard_retries_less_and_less_often():
     assert agent.engine.tracker.context_tokens(agent.session) < 4_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -200,6 +200,7 @@ def test_stop_ends_a_turn_that_waits_for_approval(
     assert "data-ticket" not in "".join(snapshot(panel).items.values())
 
 
+@pytest.mark.slow
 def test_a_repeated_stop_does_not_end_the_next_turn(
     panel_with: MakePanel,
 ) -> None:

@@ -51,6 +51,7 @@ def test_history_has_pages_from_the_newest_backwards() -> None:
     assert (oldest["has_more"], oldest["total"]) == (False, 250)
 
 
+@pytest.mark.slow
 def test_pages_of_long_messages_are_shorter() -> None:
     session = Session([("assistant", "x" * 190_000)] * 5)
     page = shown_page(session)

@@ -63,6 +63,7 @@ def test_no_message_of_a_view_can_break_the_panel(messages: list[dict[Any, Any]]
         panel.close()
 
 
+@pytest.mark.slow
 def test_ten_megabytes_are_one_message_like_any_other():
     text = "word " * 2_000_000
     provider = ScriptedProvider(says("That was long."), window=None)

@@ -95,6 +95,7 @@ def test_a_finished_entry_replaces_its_stream() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["\n", " \n", "a\n\n", "- a\n\n", "```\n\n"])
 def test_an_answer_of_blank_lines_is_split_quickly(text: str) -> None:
     """A hundred thousand newlines took over a minute, at every further delta."""
