@@ -91,7 +91,8 @@ def quote_line(text: str, whose: str = "") -> str:
 
 def quoted_text(line: str) -> str:
     """The text that a line quotes."""
-    return line.removeprefix(_QUOTE_START).rpartition(_QUOTE_END)[0]
+    text = line.removeprefix(_QUOTE_START)
+    return text.rpartition(_QUOTE_END)[0] or text
 
 
 def is_quote(line: str) -> bool:

@@ -15,8 +15,8 @@ knows, writes all of them; `--writer none` writes empty ones.
 (full), the story alone, the facts alone of a compaction without a story, or the entry
 with both. `--budget` is what facts alone may take at most, in tokens. With `--turns` an
 agent answers each person before the next one's message; without, calls of several people
-may come between. The agent has the tools of its threads, where they are recorded. `--sheets` puts one probe of each thread into one file, which is less to
-read. Any model or person answers a file with `NAME.answer.json` beside it, or
+may come between. The agent has the tools of its threads, where they are recorded.
+`--sheets` puts one probe of each thread into one file, which is less to read. Any model or person answers a file with `NAME.answer.json` beside it, or
 `--reader MODEL` does. `answers.json` has the right calls; do not show it to the reader.
 
 `score` prints, for each kind and number of folds, the calls that are exactly right, the

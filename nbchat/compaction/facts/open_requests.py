@@ -173,7 +173,8 @@ def quote(
 ) -> str:
     """A text within a limit: the parts with most ids for their size, in order.
 
-    Gaps are marked. Without questions, what only asks is left out of a text with ids.
+    Gaps are marked. Without questions, what only asks is left out of a text with ids,
+    unless nothing else fits.
     """
     whole = " ".join(text.split())
     is_known = not with_questions and _has_id(text)
@@ -186,14 +187,18 @@ def quote(
     said = [-1 if is_known and _only_asks(part) else _worth(part) for part in parts]
     wanted = sum(size for size, each in zip(sizes, said, strict=True) if each >= 0)
     is_cut = wanted > limit_tokens and max(said, default=0) >= NAME
-    least = LEAST_WORTH if is_cut else 0
     worth = [each + n / len(parts) / 10 for n, each in enumerate(said)]
-    left, taken = limit_tokens, set[int]()
-    for number in sorted(range(len(parts)), key=lambda n: -worth[n] / sqrt(sizes[n])):
-        is_new = all(parts[number] != parts[each] for each in taken)
-        if is_new and sizes[number] <= left and said[number] >= least:
-            left -= sizes[number]
-            taken.add(number)
+    order = sorted(range(len(parts)), key=lambda n: -worth[n] / sqrt(sizes[n]))
+    taken = set[int]()
+    for least in (LEAST_WORTH if is_cut else 0, -1):
+        left = limit_tokens
+        for number in order:
+            is_new = all(parts[number] != parts[each] for each in taken)
+            if is_new and sizes[number] <= left and said[number] >= least:
+                left -= sizes[number]
+                taken.add(number)
+        if taken:
+            break
     shown: list[str] = []
     for number in sorted(taken):
         is_gap = bool(shown) and number - 1 not in taken
@@ -208,7 +213,8 @@ def _only_asks(part: str) -> bool:
 def _without_its_question(line: str) -> list[str]:
     """A line, or its sentences where one of them only asks."""
     sentences = SENTENCE_END.split(line)
-    return sentences if any(map(_only_asks, sentences)) else [line]
+    has_question = any(map(_only_asks, sentences))
+    return list(filter(None, sentences)) if has_question else [line]
 
 
 def _worth(part: str) -> float:

@@ -661,3 +661,10 @@ def test_words_without_ids_are_cut_short_where_not_all_fits():
     assert COUNTER.count(words) < 50
     (proposal,) = [line for line in lines if "A-7731" in line]
     assert "12 Rose Lane" in proposal
+
+
+def test_where_the_proposal_is_too_long_its_question_is_quoted():
+    long = f"I would exchange W-4219 for {'the next one and ' * 20}the last one."
+    text = f"{long}\nShall I go on?"
+    assert quote(text, 40, COUNTER, with_questions=False) == "Shall I go on?"
+    assert quote(f"{long} Thanks.", 40, COUNTER) == "Thanks."
