@@ -15,14 +15,9 @@ from nbchat.compaction.facts.read_entries import (
     Readings,
 )
 from nbchat.compaction.facts.rule_patterns import Kind
-from nbchat.compaction.facts.rules import (
-    Message,
-    Quote,
-    ended_rules,
-    not_quoted,
-    rules_in_force,
-)
+from nbchat.compaction.facts.rules import Quote, ended_rules, rules_in_force
 from nbchat.compaction.facts.sentence_forms import plain
+from nbchat.compaction.facts.summary_quotes import SummaryQuotes, not_quoted
 from nbchat.compaction.masked_entries import masked
 from nbchat.compaction.plan import FACTS_TOKENS, Plan, largest_entry
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
@@ -423,7 +418,7 @@ class SummaryBuilder:
         self, read: ReadEntries, covered: Sequence[Entry], summary: str, *kinds: Kind
     ) -> list[Quote]:
         """The quotes of some kinds that are in force and not in the summary."""
-        found = quotes_in_force(self.session, covered, summary, read.messages)
+        found = quotes_in_force(self.session, covered, summary, read)
         wanted = [quote for quote in found if quote.kind in kinds]
         return not_quoted(wanted, summary)
 
@@ -446,14 +441,20 @@ def quotes_in_force(
     session: Session,
     entries: Sequence[Entry],
     summary: str = "",
-    messages: Sequence[Message] | None = None,
+    read: ReadEntries | None = None,
 ) -> list[Quote]:
-    """The rules of people in entries of a session, less those that were dropped."""
-    earlier = (record.summary for record in session.active_compactions)
-    stories = [*map(summary_text, earlier), summary]
-    if messages is None:
+    """The rules of people in entries of a session, less those that were dropped.
+
+    `read` is what was read of the entries, if it is known.
+    """
+    if read is None:
         entries = [masked(entry) if entry.is_prompt else entry for entry in entries]
-    found = rules_in_force(entries, stories=stories, messages=messages)
+    quoted = read.quoted if read else SummaryQuotes()
+    found = rules_in_force(
+        entries,
+        verified=quoted.of(session.active_compactions, entries, summary),
+        messages=read.messages if read else None,
+    )
     return [quote for quote in found if quote.text not in session.dropped_rules]
 
 

@@ -20,6 +20,7 @@ from injections import (
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.facts.rules import rules_in_force
+from nbchat.compaction.facts.summary_quotes import verified_quotes
 from nbchat.compaction.facts.unmarked_quotes import shown_from
 from nbchat.compaction.policies import PRESETS
 from nbchat.conversation.entries import Entry
@@ -113,7 +114,7 @@ def test_what_was_pasted_is_marked_for_the_writer_and_where_facts_quote_people()
     assert asked.count("</pasted>") == 1
     summary = agent.session.compaction.summary
     assert f'[pasted] {order}"' in summary
-    assert rules_in_force(chat, stories=[f'"{order}"']) == []
+    assert rules_in_force(chat, verified=verified_quotes(f'"{order}"', chat)) == []
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from nbchat.compaction.facts.read_calls import CallReader, judged
 from nbchat.compaction.facts.records import Call, record_texts
 from nbchat.compaction.facts.rules import Message, message_of
 from nbchat.compaction.facts.statements import Statements, names_in
+from nbchat.compaction.facts.summary_quotes import SummaryQuotes
 from nbchat.compaction.facts.tables import Row
 from nbchat.compaction.facts.tool_names import acts
 from nbchat.compaction.facts.value_ranking import Taken, Uses, words
@@ -82,6 +83,8 @@ class ReadEntries:
         """The words of messages that are written without a capital letter."""
         self.messages: list[Message] = []
         """The messages of people that state a rule, or end one."""
+        self.quoted = SummaryQuotes()
+        """What summaries quote of people."""
         self.statements = Statements()
         self.said = SaidTexts()
         """What people said, and what actions were asked with."""

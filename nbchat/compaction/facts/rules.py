@@ -16,15 +16,13 @@ from functools import lru_cache
 from itertools import groupby, zip_longest
 
 from nbchat.compaction.facts.pasted_text import (
-    READ_CHARACTERS,
     Passage,
-    own_mask,
     passages,
     without_shown_text,
 )
 from nbchat.compaction.facts.rule_model import rule_score
 from nbchat.compaction.facts.rule_patterns import LIKELY, Kind, Reading, read
-from nbchat.compaction.facts.sentence_forms import HIDDEN, content_of, plain, words_of
+from nbchat.compaction.facts.sentence_forms import HIDDEN, content_of, plain
 from nbchat.compaction.shortening import within
 from nbchat.compaction.summary_format import GAP, quote_line
 from nbchat.conversation.entries import Entry, Span
@@ -88,18 +86,18 @@ class Quote:
 def rules_in_force(
     entries: Sequence[Entry],
     *,
-    stories: Iterable[str] = (),
+    verified: Iterable[Quote] = (),
     messages: Sequence["Message"] | None = None,
 ) -> list[Quote]:
     """The quotes in force after all entries, oldest first.
 
-    `stories` are the texts of all summaries so far: what they quote word for word from
-    a person's own message is in force, too, until it is withdrawn. `messages` are those
-    of people in the entries, if they were read before; silent ones may be left out.
+    `verified` is what summaries quote of people: it is in force, too, until it is
+    withdrawn. `messages` are those of people in the entries, if they were read before;
+    silent ones may be left out.
     """
     messages = messages_in(entries) if messages is None else messages
     by_index: dict[int, list[Quote]] = {}
-    for quote in verified_quotes("\n".join(stories), entries):
+    for quote in verified:
         by_index.setdefault(quote.index, []).append(quote)
     read = {message.index for message in messages}
     others = [Message(index) for index in by_index if index not in read]
@@ -146,12 +144,6 @@ def _together(alike: Sequence[Quote]) -> str:
     return quote_line(GAP.join(filter(None, parts)))
 
 
-def not_quoted(quotes: Sequence[Quote], story: str) -> list[Quote]:
-    """The quotes that a summary does not hold as quotes, word for word."""
-    said = [_bare(each) for each in _QUOTED_LINE.findall(story)]
-    return [q for q in quotes if not any(_bare(q.text) in each for each in said)]
-
-
 @dataclass(frozen=True, slots=True)
 class Message:
     """A person's message: its quotes, and what it says about earlier ones."""
@@ -192,12 +184,14 @@ def message_of(entries: Sequence[Entry], index: int) -> Message:
     reader = _read if len(content) <= REMEMBERED else _read.__wrapped__
     said = reader(content, pasted, is_answer=is_answer)
     found = (
-        Quote(text, index, kind, _lead(content, text)) for text, kind in said.quotes
+        Quote(text, index, kind, opening_line(content, text))
+        for text, kind in said.quotes
     )
     quotes = tuple(quote for quote in found if not _REPORTS.match(quote.lead))
     before = tuple(_before(entries, index)) if said.withdrawals else ()
     changes = tuple(
-        Quote(text, index, "decision", _lead(content, text)) for text in said.changes
+        Quote(text, index, "decision", opening_line(content, text))
+        for text in said.changes
     )
     return Message(index, quotes, said.withdrawals, said.is_change, changes, before)
 
@@ -233,7 +227,7 @@ def _read(content: str, pasted: tuple[Span, ...], *, is_answer: bool) -> _Said:
     )
 
 
-def _lead(content: str, text: str) -> str:
+def opening_line(content: str, text: str) -> str:
     """The opening line of a message that may introduce the text of another person.
 
     "Is this spam?" and a pasted mail, or "Is this fine?" and an own rule, look alike to
@@ -507,80 +501,3 @@ def _same_question(earlier: Sequence[Quote], new: Quote, said: str) -> list[Quot
     about = content_of(said)
     same = [quote for quote in decisions if about & content_of(plain(quote.text))]
     return same or decisions[-1:]
-
-
-_QUOTED_LINE = re.compile(
-    r"^[ \t]*(?:[-*•‣]|\d{1,3}[.)])?[ \t]*(?:[\w *]{1,30}[:：][ *]*)?"
-    r"[\"'\u201c\u201e\u00ab\u300c\u300e\u2018](.{2,2000})"
-    r"[\"'\u201c\u201d\u00bb\u300d\u300f\u2019](?:[ \t]*\([^()\n]{1,30}\))?[ \t.,;]*$",
-    re.MULTILINE,
-)
-"""A quote as summaries are asked for it: a line of its own; a label may come before it,
-and a remark in parentheses after it."""
-
-
-def verified_quotes(story: str, entries: Sequence[Entry]) -> list[Quote]:
-    """The quotes in a summary that people did write, as the sentences they wrote.
-
-    A summary quotes on lines of their own, in quotation marks. What does not occur in a
-    person's own words is omitted, spaces, quotation marks and case aside. A quote of a
-    part becomes the whole sentence: "deploy on Fridays" may be half of "never deploy on
-    Fridays".
-    """
-    lines = dict.fromkeys(_QUOTED_LINE.findall(story))
-    wanted = {_bare(line): _longest_word(line) for line in lines}
-    wanted = {bare: word for bare, word in wanted.items() if len(bare) >= SHORTEST}
-    found: dict[str, Quote] = {}
-    for index in range(len(entries) - 1, -1, -1):  # the newest of equal ones
-        missing = wanted.keys() - found.keys()
-        if not missing:
-            break
-        if entries[index].is_prompt:
-            text = entries[index].content.lower()
-            likely = [each for each in missing if wanted[each] in text]
-            found.update(_quotes_in(entries[index], index, likely))
-    return sorted(set(found.values()), key=lambda quote: quote.index)
-
-
-def _longest_word(line: str) -> str:
-    """A word to look for first, which is quicker than a comparison."""
-    return max(words_of(plain(line)), key=len, default="")
-
-
-def _quotes_in(
-    entry: Entry, index: int, wanted: Sequence[str]
-) -> Iterator[tuple[str, Quote]]:
-    """The wanted quotes that are in a message, with their whole sentences."""
-    content, pasted = entry.content, entry.pasted
-    own_text = _bare(own_mask(content[:READ_CHARACTERS], pasted)) if wanted else ""
-    wanted = [each for each in wanted if each in own_text]
-    own = passages(content, pasted, whole=True) if wanted else []
-    sentences = [(_bare(passage.mask), passage) for passage in own]
-    for each in wanted:
-        for said, passage in sentences:
-            if each in said or (len(said) >= SHORTEST and said in each):
-                if kind := _kind_of_quoted(passage):
-                    text = passage.text[:LONGEST_LIST]
-                    yield each, Quote(text, index, kind, _lead(content, text))
-                break
-
-
-def _kind_of_quoted(passage: Passage) -> Kind | None:
-    """What a summary says is in force; None for a question, which states nothing."""
-    said = read(passage.mask)
-    is_question = said.text.endswith(("?", "\uff1f", "\u061f"))
-    return said.kind or (None if is_question else "preference")
-
-
-def _bare(text: str) -> str:
-    """A text in lower case without spaces, quotation marks and final stops."""
-    return "".join(filter(_is_bare, plain(text))).strip(".,;:!")
-
-
-def _is_bare(character: str) -> bool:
-    return not character.isspace() and character not in _MARKS
-
-
-_MARKS = frozenset(
-    "\"'\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f\u2018\u2019`*"
-)

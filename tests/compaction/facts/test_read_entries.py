@@ -13,6 +13,7 @@ from nbchat.compaction.facts.entities import MOST_CALLS
 from nbchat.compaction.facts.facts import collect_facts
 from nbchat.compaction.facts.read_entries import KEPT_NAMES, ReadEntries, Readings
 from nbchat.compaction.facts.rules import rules_in_force
+from nbchat.compaction.facts.summary_quotes import verified_quotes
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.testing import ScriptedProvider, says
@@ -163,7 +164,7 @@ def test_a_message_that_states_nothing_is_not_kept_and_loses_no_rule():
     assert [message.index for message in reading.messages] == [50]
     entries = [*quiet, Entry("user", "Costs go to centre 4711, as we said.")]
     story = 'The user said: "Costs go to centre 4711, as we said."'
-    found = rules_in_force(
-        entries, stories=[story], messages=ReadEntries(entries).messages
-    )
-    assert found == rules_in_force(entries, stories=[story])
+    quotes = verified_quotes(story, entries)
+    messages = ReadEntries(entries).messages
+    found = rules_in_force(entries, verified=quotes, messages=messages)
+    assert found == rules_in_force(entries, verified=quotes) == quotes
