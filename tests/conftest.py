@@ -133,6 +133,15 @@ def llama_server() -> "LocalServer":
 
 
 @pytest.fixture
+def garbage_kept() -> Iterator[None]:
+    """Collect no garbage: while a parser is a thousand brackets deep, no finalizer of
+    what another test has left can run, and each says so."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture
 def server() -> Iterator[FaultServer]:
     """A model's server on a real socket whose script is empty."""
     server = FaultServer()

@@ -10,12 +10,13 @@ from nbchat.compaction.facts.facts import (
     kept_sections,
     record_lines,
 )
+from nbchat.compaction.facts.quotes import Quote
 from nbchat.compaction.facts.read_entries import (
     ReadEntries,
     Readings,
 )
 from nbchat.compaction.facts.rule_patterns import Kind
-from nbchat.compaction.facts.rules import Quote, ended_rules, rules_in_force
+from nbchat.compaction.facts.rules import ended_rules, rules_in_force
 from nbchat.compaction.facts.sentence_forms import plain
 from nbchat.compaction.facts.summary_quotes import SummaryQuotes, not_quoted
 from nbchat.compaction.masked_entries import masked

@@ -477,3 +477,18 @@ def _own_loop(_process: int) -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="nbchat-loop", daemon=True).start()
     return loop
+
+
+def argument_names(tools: Iterable[Tool]) -> frozenset[str]:
+    """The names of all arguments that tools take, nested ones included."""
+    names: set[str] = set()
+    waiting: list[object] = [each.parameters for each in tools]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            properties = node.get("properties")
+            names |= set(properties) if isinstance(properties, dict) else set()
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+    return frozenset(names)

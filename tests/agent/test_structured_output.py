@@ -16,6 +16,8 @@ from nbchat.errors import AnswerInvalid, ConfigError, RequestRefused
 from nbchat.providers.base import Request
 from nbchat.testing import ScriptedProvider, calls, fails, says
 
+pytestmark = pytest.mark.usefixtures("garbage_kept")
+
 
 class Decision(BaseModel):
     category: Literal["card", "transfer"]

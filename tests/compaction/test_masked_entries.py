@@ -15,6 +15,8 @@ from nbchat.conversation.secret_masking import HIDDEN
 from nbchat.conversation.session import Session
 from nbchat.testing import ScriptedProvider, says
 
+pytestmark = pytest.mark.usefixtures("garbage_kept")
+
 POLICIES = [name for name in PRESETS if name != "off"]
 
 LINES = [

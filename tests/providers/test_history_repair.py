@@ -360,6 +360,7 @@ def faults_of(server: FaultServer, kind: str) -> list[str]:
     return anthropic_faults(messages) + edited_thoughts(messages)
 
 
+@pytest.mark.usefixtures("garbage_kept")
 @pytest.mark.parametrize("kind", DIALECTS)
 @pytest.mark.parametrize("history", HOSTILE.values(), ids=HOSTILE)
 def test_a_malformed_history_is_repaired_in_what_is_sent(server, kind, history):
@@ -374,6 +375,7 @@ def test_a_malformed_history_is_repaired_in_what_is_sent(server, kind, history):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("garbage_kept")
 @pytest.mark.parametrize("kind", DIALECTS)
 def test_a_session_of_all_that_is_malformed_survives_compaction_store_and_reload(
     server, kind, tmp_path

@@ -16,6 +16,8 @@ from nbchat.rendering.math import (
 )
 from nbchat.testing import ScriptedProvider, says
 
+pytestmark = pytest.mark.usefixtures("garbage_kept")
+
 X = "<math><mi>x</mi></math>"
 BLOCK_X = '<math display="block"><mi>x</mi></math>'
 

@@ -21,6 +21,8 @@ from nbchat.errors import HistoryError, NbchatError
 from nbchat.storage.export import FORMATS, Format, exported, format_named, imported
 from nbchat.testing import ScriptedProvider, calls, says
 
+pytestmark = pytest.mark.usefixtures("garbage_kept")
+
 LONG = "The customer asks about order W100 and its parcel. " * 20
 
 HOSTILE = "<script>alert(1)</script><img src=http://evil.example/?q=1 onerror=alert(1)>"

@@ -9,7 +9,7 @@ import heapq
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
@@ -27,6 +27,7 @@ from nbchat.compaction.facts.entity_cells import (
     part_cell,
     shown_fields,
     telling_apart,
+    with_telling_values,
     without_inherited,
 )
 from nbchat.compaction.facts.records import (
@@ -111,9 +112,17 @@ class _Known:
 
 
 def entity_rows(
-    calls: Sequence[Call], entries: Sequence[Entry], weights: Weights
+    calls: Sequence[Call],
+    entries: Sequence[Entry],
+    said: Container[str],
+    weights: Weights,
+    *,
+    is_short: bool = True,
 ) -> list[Row]:
-    """A row for each entity, and for each record without an id under its call."""
+    """A row for each entity, and for each record without an id under its call.
+
+    `said` has what people said. Short ones have only the best fields of parts.
+    """
     calls = calls[-MOST_CALLS:]
     mentions = _Mentions(entries)
     newest, replaced = _newest(calls, mentions)
@@ -127,7 +136,7 @@ def entity_rows(
             groups.append(own)
             notes.append(_before(tool) if own[0].call.index < at else "")
     shown = [[_shown_parts(each, mentions) for each in group] for group in groups]
-    fields = _fields_by_table(groups, shown, weights)
+    fields = _fields_by_table(groups, shown, weights, is_short=is_short)
     rows: list[Row] = []
     for group, parts, note in zip(groups, shown, notes, strict=True):
         row = _row(group, parts, fields, weights, {} if note else reported)
@@ -139,7 +148,7 @@ def entity_rows(
         row.older = row.older.union(*map(_names, others))
         row.ids = ids_in(row.cells)
         rows.append(row)
-    return without_inherited(rows)
+    return with_telling_values(without_inherited(rows), said, weights)
 
 
 def _before_and_after(at: int, group: Sequence[_Known]) -> Iterator[list[_Known]]:
@@ -400,6 +409,8 @@ def _fields_by_table(
     known: Sequence[Sequence[_Known]],
     shown: Sequence[Sequence[Shown]],
     weights: Weights,
+    *,
+    is_short: bool,
 ) -> FieldsOf:
     same: dict[tuple[str, str], list[Record]] = defaultdict(list)
     titled: dict[str, Collection[Field]] = {}
@@ -409,7 +420,8 @@ def _fields_by_table(
             for name, _, part in parts:
                 same[_table(_named(group)), name].append(part)
     return {
-        key: shown_fields(parts, weights, titled[key[0]]) for key, parts in same.items()
+        key: shown_fields(parts, weights, titled[key[0]], is_short=is_short)
+        for key, parts in same.items()
     }
 
 

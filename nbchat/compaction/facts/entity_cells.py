@@ -15,7 +15,7 @@ their own.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -34,7 +34,10 @@ from nbchat.compaction.facts.tool_names import snake, things_looked_up, word_set
 from nbchat.compaction.facts.value_ranking import (
     LISTED,
     NAME,
+    NEEDED,
     NUMBER,
+    PHRASE,
+    UNASKED,
     Weights,
     form_weight,
 )
@@ -54,6 +57,9 @@ _BARE = re.compile(r"true|false|[-+$€£]?\d{1,6}(?:[.,]\d+)*%?")
 
 _GENERAL = word_set("display_name id key label name text title type value")
 """Names of fields that tell little without the object around them."""
+
+_NAMES = ("name", "title")
+"""Fields that say what people call a thing."""
 
 MOST_DIFFERING = 3
 """Fields that tell parts of one name apart, or parts without names."""
@@ -172,11 +178,16 @@ def _told_with_name(field: Field) -> str:
 
 
 def shown_fields(
-    parts: Sequence[Record], weights: Weights, said: Collection[Field] = ()
+    parts: Sequence[Record],
+    weights: Weights,
+    said: Collection[Field] = (),
+    *,
+    is_short: bool = True,
 ) -> list[str]:
     """The fields of parts that are worth their tokens, the label first.
 
-    A field of which the title above the parts says all values is not shown again.
+    A field of which the title above the parts says all values is not shown again; of
+    short parts neither an id beside their own that only look-ups take, nor amounts.
     """
     values: dict[str, set[str]] = defaultdict(set)
     for field in (field for part in parts for field in all_fields(part)):
@@ -185,17 +196,24 @@ def shown_fields(
     totals: dict[str, float] = defaultdict(float)
     for part in parts:
         for field in all_fields(part):
-            if field.name in told:
+            is_own = field.name == part.label_field
+            if field.name in told or (not is_own and field.text in part.label):
+                continue  # which the title or the id says
+            if not is_own and is_short and _is_had_again(field, part, weights):
                 continue
-            if field.name != part.label_field and field.text in part.label:
-                continue  # which the id says
             totals[field.name] += weights.weight(field.name, field.text)
-            if field.name.lower() in ("name", "title"):
+            if field.name.lower() in _NAMES:
                 totals[field.name] += 1
-    worth = [name for name, sum_ in totals.items() if sum_ / len(parts) >= LEAST_FIELD]
+    least = LEAST_FIELD if is_short or len(totals) > FIELDS_OF_PARTS else 0
+    worth = [name for name, sum_ in totals.items() if sum_ / len(parts) >= least]
     worth = worth or sorted(totals, key=lambda name: -totals[name])[:BEST_OF_NONE]
     best = set(sorted(worth, key=lambda name: -totals[name])[:FIELDS_OF_PARTS])
     return [name for name in totals if name in best]
+
+
+def _is_had_again(field: Field, part: Record, weights: Weights) -> bool:
+    """Whether only look-ups take a value, and one by the part's own id returns it."""
+    return bool(part.label) and weights.is_for_lookups(field.name)
 
 
 def telling_apart(
@@ -268,6 +286,8 @@ def part_cell(
     texts += [_told_with_name(field) for field in more]
     own += more
     weight = sum(weights.weight(field.name, field.text) for field in own)
+    if weights.waits(call.index) and _is_unasked(part, weights):
+        weight *= UNASKED
     if not any(field.is_identity for field in all_fields(part)):
         weight *= NAMELESS
     elif part.label and len(fields) == 1:
@@ -280,6 +300,12 @@ def part_cell(
     facts = tuple(Fact(entity, f"{holder}.{f.name}", f.text, call.index) for f in own)
     separator = ", " if is_single else "; "
     return Cell(column, ", ".join(texts), weight, facts, separator)
+
+
+def _is_unasked(part: Record, weights: Weights) -> bool:
+    """Whether no question names a part that has an id and a name."""
+    names = [field.text for field in part.fields if field.name.lower() in _NAMES]
+    return bool(part.label and names) and not any(map(weights.is_in_question, names))
 
 
 def _aligned(values: dict[str, list[str]]) -> Iterator[list[str]]:
@@ -347,6 +373,58 @@ def _as_new(row: Row, newest: dict[tuple[str, str, str], float]) -> list[Cell]:
         factor = score / row.score if score > row.score > 0 else 1
         cells.append(replace(cell, weight=cell.weight * factor))
     return cells
+
+
+def with_telling_values(
+    rows: Sequence[Row], said: Container[str], weights: Weights
+) -> list[Row]:
+    """The rows, in which what tells one of several things from others counts more.
+
+    Of a customer's lines it is the number that somebody has said; of orders the status,
+    where the names of actions say it: one is for pending orders, another for delivered.
+    Where a question waits that names some of several things, the others count less.
+    """
+    lists = [same for row in rows for same in _listed(row)]
+    several = set[str]().union(*lists)
+    asked = {row.label for row in rows if row.label and _is_asked(row, weights)}
+    others = set[str]().union(*(e - asked for e in lists if not asked.isdisjoint(e)))
+    found = []
+    for row in rows:
+        cells = row.cells
+        if row.label in several:
+            cells = [_telling(cell, said, several, weights) for cell in cells]
+        is_unasked = row.label in others and weights.waits(row.index)
+        score = row.score * (UNASKED if is_unasked else 1)
+        found.append(replace(row, cells=cells, score=score))
+    return found
+
+
+def _listed(row: Row) -> Iterator[set[str]]:
+    """The names of things that a row has several of in one field."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for cell in row.cells:
+        if len(cell.facts) == 1 and form_weight(cell.text) >= NAME:
+            found[cell.column].add(cell.facts[0].value)
+    return (same for same in found.values() if len(same) > 1)
+
+
+def _is_asked(row: Row, weights: Weights) -> bool:
+    """Whether a question names a thing, or what people call a part of it."""
+    facts = (fact for cell in row.cells for fact in cell.facts)
+    names = [f.value for f in facts if f.field.rpartition(".")[2].lower() in _NAMES]
+    return any(map(weights.is_in_question, [row.label.strip("#"), *names]))
+
+
+def _telling(
+    cell: Cell, said: Container[str], several: Collection[str], weights: Weights
+) -> Cell:
+    if len(cell.facts) != 1:
+        return cell
+    value, is_name = cell.facts[0].value, form_weight(cell.text) >= NAME
+    if not is_name and weights.names_action(value):
+        return replace(cell, weight=max(cell.weight, PHRASE))
+    is_telling = is_name and value not in several and value in said
+    return replace(cell, weight=cell.weight * NEEDED) if is_telling else cell
 
 
 def ids_in(cells: Sequence[Cell]) -> frozenset[str]:

@@ -40,14 +40,11 @@ from nbchat.compaction.facts.open_requests import (
     OPEN_TITLE,
     open_matters,
 )
+from nbchat.compaction.facts.quotes import Quote
 from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.compaction.facts.records import Call, Field, quoted
 from nbchat.compaction.facts.rules import TITLE as RULES_TITLE
-from nbchat.compaction.facts.rules import (
-    Quote,
-    rule_lines,
-    rules_in_force,
-)
+from nbchat.compaction.facts.rules import rule_lines, rules_in_force
 from nbchat.compaction.facts.statements import unused_statements
 from nbchat.compaction.facts.tables import ARROW, Block, Cell, Row, block_within
 from nbchat.compaction.facts.tool_names import acts, own_forms, tool_words
@@ -63,7 +60,7 @@ from nbchat.compaction.shortening import within
 from nbchat.compaction.summary_format import is_quote, quoted_text, summary_facts
 from nbchat.conversation.entries import Entry, Fact
 from nbchat.conversation.search_index import TOOL_NAME
-from nbchat.conversation.tools import Tool
+from nbchat.conversation.tools import Tool, argument_names
 from nbchat.providers.tokens import TokenCounter
 
 DONE_TITLE = "Done, not to be done again:"
@@ -109,6 +106,9 @@ tokens: from rows alone a reader does not know to what a "yes" agrees."""
 
 LEAST_SAID = 40
 """Tokens that what people said may take of a small budget, up to half of it."""
+
+FEW_CALLS = 60
+"""Calls up to which rows are first made with all fields of parts, which seldom fit."""
 
 NOTE_TOKENS = 12
 """Of the note on what is missing."""
@@ -169,10 +169,15 @@ def collect_facts(
         counts = tally(calls)
         lines += [f"Calls made: {counts}"] if counts else []
     left = budget_tokens - counter.count("\n".join([*lines, ""])) - 1
-    rows = _rows_for(covered, calls, read, tools, unlike)
-    if is_brief:
-        rows = [row for row in rows if row.title not in OPTIONAL]
-    block = _packed(rows, said, budget_tokens=left, counter=counter)
+    block = Block()
+    for is_short in (False, True):
+        if is_short or len(calls) <= FEW_CALLS:
+            rows = _rows_for(covered, calls, read, tools, unlike, is_short=is_short)
+            if is_brief:
+                rows = [row for row in rows if row.title not in OPTIONAL]
+            block = _packed(rows, said, budget_tokens=left, counter=counter)
+            if block.is_whole:
+                break
     return Facts((*lines, *block.lines), block.facts)
 
 
@@ -224,14 +229,18 @@ def _rows_for(
     read: ReadEntries,
     tools: Sequence[Tool],
     unlike: frozenset[str],
+    *,
+    is_short: bool = True,
 ) -> list[Row]:
     """All rows, which are kept with what was read."""
     taken = _taken_by(tools, unlike)
-    if (taken, unlike) not in read.rows:
+    key = (taken, unlike, is_short)
+    if key not in read.rows:
         matters = _matters_in(covered, calls, read, unlike)
-        weights = Weights(len(covered), read.uses, taken, matters.open_calls)
-        read.rows[taken, unlike] = _all_rows(covered, calls, read, weights)
-    return read.rows[taken, unlike]
+        waiting = matters.open_calls, matters.questions
+        weights = Weights(len(covered), read.uses, taken, *waiting)
+        read.rows[key] = _all_rows(covered, calls, read, weights, is_short=is_short)
+    return read.rows[key]
 
 
 def _taken_by(tools: Sequence[Tool], unlike: frozenset[str]) -> Taken | None:
@@ -241,7 +250,7 @@ def _taken_by(tools: Sequence[Tool], unlike: frozenset[str]) -> Taken | None:
         return None
     actions = [tool for tool in tools if acts(tool.name) is not (tool.name in unlike)]
     lookups = [tool for tool in tools if tool not in actions]
-    by_actions, by_lookups = map(_argument_names, (actions, lookups))
+    by_actions, by_lookups = map(argument_names, (actions, lookups))
     return Taken(by_actions, by_lookups, frozenset(tool.name for tool in tools))
 
 
@@ -294,26 +303,16 @@ def facts_by(
     return found
 
 
-def _argument_names(tools: Iterable[Tool]) -> frozenset[str]:
-    """The names of all arguments that tools take, nested ones included."""
-    names: set[str] = set()
-    waiting: list[object] = [each.parameters for each in tools]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            properties = node.get("properties")
-            names |= set(properties) if isinstance(properties, dict) else set()
-            waiting += node.values()
-        elif isinstance(node, list):
-            waiting += node
-    return frozenset(names)
-
-
 def _all_rows(
-    covered: Sequence[Entry], calls: Sequence[Call], read: ReadEntries, weights: Weights
+    covered: Sequence[Entry],
+    calls: Sequence[Call],
+    read: ReadEntries,
+    weights: Weights,
+    *,
+    is_short: bool,
 ) -> list[Row]:
     used = read.used_words()
-    entities = entity_rows(calls, covered, weights)
+    entities = entity_rows(calls, covered, read.said, weights, is_short=is_short)
     shown = {row.index for row in entities}
     asked = argument_rows(calls, read.known, shown, weights)
     told = {row.index for row in asked if f" {ARROW} " in row.cells[0].text}
@@ -338,7 +337,7 @@ def _packed(
         return block
     block = block_within(rows, budget_tokens - NOTE_TOKENS, counter.count)
     lines = (*block.lines, note) if block.lines else ()
-    return Block(lines, block.facts, block.missing)
+    return Block(lines, block.facts, block.missing, block.is_whole)
 
 
 def _told_of(labels: Collection[str], said: str) -> dict[str, str]:

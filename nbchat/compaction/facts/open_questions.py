@@ -31,16 +31,24 @@ _PERSON = re.compile(
 """Fields that say whose a record is."""
 
 _QUESTION = re.compile("[?\uff1f\u061f]")
-ASKS = re.compile(
-    _QUESTION.pattern
-    + r"|\b(?:please confirm|(?:reply|answer|say|type|respond)(?: with)?"
+_CONFIRM = (
+    r"\b(?:please confirm|(?:reply|answer|say|type|respond)(?: with)?"
     r" [\"'\u201c]?yes|yes[\"'\u201d]? or [\"'\u201c]?no|bestätigen sie|bitte bestätige"
     r"|confirmez|confirme|confirma|подтвердите)\b|请确认|請確認|ご確認ください|확인해"
-    r"|let (?:me|us) know (?:which|what|whether|how|your|once|when|as soon as)\b"
-    r"|يرجى التأكيد|पुष्टि करें",
+    r"|يرجى التأكيد|पुष्टि करें"
+)
+ASKS = re.compile(
+    f"{_QUESTION.pattern}|{_CONFIRM}"
+    r"|\blet (?:me|us) know (?:which|what|whether|how|your|once|when|as soon as)\b",
     re.IGNORECASE,
 )
 """A question, or another request for an answer."""
+
+AGREES = re.compile(
+    rf"{_CONFIRM}|\b(?:once (?:you )?confirm|proceed with (?:all|the|these|this)\b)",
+    re.IGNORECASE,
+)
+"""A request for a "yes" to all that a message proposes."""
 
 _REFUSES = re.compile(
     r"\s*(?:(?:no|nope|nah|never mind|nevermind|forget (?:it|that)|don't|do not|please"
@@ -110,6 +118,10 @@ class Matters:
         }
         self.waiting = list(self._waiting())
         """The messages that wait for an answer, newest first."""
+        newest = self._answer_in(self._turns[-1]) if self._turns else None
+        asking = self.waiting if newest is None else [*self.waiting, newest]
+        self.questions = "\n".join(entries[index].content for index in asking)
+        """The texts of what waits, and of the newest answer, which may."""
         self.open_calls = self._open_calls()
         """The indices of the calls of conversations that wait, and for their people."""
 

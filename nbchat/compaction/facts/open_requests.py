@@ -8,7 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from math import sqrt
 
-from nbchat.compaction.facts.open_questions import ASKS, SENTENCE_END, Matters
+from nbchat.compaction.facts.open_questions import (
+    AGREES,
+    ASKING_CHARACTERS,
+    ASKS,
+    SENTENCE_END,
+    Matters,
+)
 from nbchat.compaction.facts.records import Field
 from nbchat.compaction.facts.value_ranking import NAME, form_weight, names_of
 from nbchat.compaction.summary_format import GAP, QUOTE_TOKENS, quote_line
@@ -44,8 +50,11 @@ AROUND_TOKENS = 8
 READ_CHARACTERS = 2_000
 """Characters of a message by which it is known whether it is short."""
 
-_NUMBERED = re.compile(r"\W*\d{1,2}[.)]\s")
-"""A line of a list from which people choose by number."""
+_NUMBERED = re.compile(r"(?:[^\n]{0,80}:)?\W*\d{1,2}[.)]\s")
+"""A point of a list, from which people choose by number; a heading may be before it."""
+
+AGREED_WORTH = 2.0
+"""Ids that a point is worth besides where a "yes" agrees to all points."""
 
 
 def open_matters(
@@ -57,44 +66,52 @@ def open_matters(
 ) -> list[str]:
     """Lines that quote the last request and what waits for an answer, newest first.
 
-    First each has a fair share, then the newest have what is left.
+    First each has a fair share, of which a proposal takes only its best parts where not
+    all fits. Then the best parts of all have what is left.
     """
     fitting = max(1, budget_tokens // AROUND_TOKENS)
     found = list(islice(_quoted_entries(transcript, stop, matters), fitting))
     sizes = [_size(transcript[index].content, counter) for _, index in found]
     is_tight = sum(sizes) > budget_tokens
-    brief = [
-        is_tight and title in (WAITING_TITLE, ANSWERED_TITLE) for title, _ in found
-    ]
-    most = [
-        SHORTEST_QUOTE if each and not _has_id(transcript[index].content) else longest
-        for each, (_, index), longest in zip(brief, found, sizes, strict=True)
-    ]
-
-    def quoted(number: int, limit: int) -> str:
-        text = transcript[found[number][1]].content
-        limit = min(QUOTE_TOKENS, most[number], limit)
-        return quote(text, limit, counter, with_questions=not brief[number])
-
-    quotes: list[str] = []
+    quotations: list[Quotation] = []
     left = budget_tokens
-    for number, (title, _) in enumerate(found):
-        share = max(SHORTEST_QUOTE, _fair_share(left, most[number:]))
+    for number, (title, index) in enumerate(found):
+        text = transcript[index].content
+        is_brief = is_tight and title in (WAITING_TITLE, ANSWERED_TITLE)
+        most = sizes[number]
+        if is_brief and not _has_id(text):
+            most = SHORTEST_QUOTE
+        each = Quotation(text, min(QUOTE_TOKENS, most), counter, is_brief=is_brief)
+        share = max(SHORTEST_QUOTE, _fair_share(left, sizes[number:]))
         limit = min(share, left - counter.count(title))
         if title == OPEN_TITLE:
             limit = max(limit, SHORTEST_QUOTE)
-        quotes.append(quoted(number, limit) if limit >= SHORTEST_QUOTE else "")
-        left -= _cost(title, quotes[-1], counter)
-    for number, (title, _) in enumerate(found):
-        if (before := quotes[number]) and left > 0:
-            left += _cost(title, before, counter)
-            quotes[number] = quoted(number, left - counter.count(title))
-            left -= _cost(title, quotes[number], counter)
+        if limit >= SHORTEST_QUOTE:
+            each.take(SHORTEST_QUOTE if is_brief else limit)
+            if not each.text:
+                each.take(limit)
+        left -= _cost(title, each.text, counter)
+        quotations.append(each)
+    _extend(quotations, left)
     lines: list[tuple[str, str]] = []
-    for (title, index), text in zip(found, quotes, strict=True):
+    for (title, index), each in zip(found, quotations, strict=True):
         owner = matters.owner(index) if title == WAITING_TITLE else None
+        text = each.text
         lines.append((title, quote_line(text, _whose(owner, text)) if text else ""))
     return _titled(lines)
+
+
+def _extend(quotations: Sequence["Quotation"], budget_tokens: int) -> None:
+    """Add the parts with ids, or a number in a list, that are best for their size."""
+    parts = (
+        (-density, number, at, size)
+        for number, each in enumerate(quotations)
+        for density, at, size in each.more()
+    )
+    for _, number, at, size in sorted(parts):
+        if size <= budget_tokens:
+            quotations[number].add(at)
+            budget_tokens -= size
 
 
 def _has_id(text: str) -> bool:
@@ -169,41 +186,98 @@ def _whose(owner: Field | None, text: str) -> str:
 
 
 def quote(
-    text: str, limit_tokens: int, counter: TokenCounter, *, with_questions: bool = True
+    text: str, limit_tokens: int, counter: TokenCounter, *, is_brief: bool = False
 ) -> str:
-    """A text within a limit: the parts with most ids for their size, in order.
+    """A text within a limit: the whole, or its best parts."""
+    found = Quotation(text, limit_tokens, counter, is_brief=is_brief)
+    found.take(limit_tokens)
+    return found.text
 
-    Gaps are marked. Without questions, what only asks is left out of a text with ids,
+
+class Quotation:
+    """A message that is quoted by the parts with most ids for their size, in order.
+
+    Gaps are marked. Where it is brief, what only asks is omitted from a text with ids,
     unless nothing else fits.
     """
-    whole = " ".join(text.split())
-    is_known = not with_questions and _has_id(text)
-    if counter.count(whole) <= limit_tokens and not is_known:
-        return whole
-    parts = _quotable(text, limit_tokens // 2, counter)
-    if is_known:
-        parts = [each for part in parts for each in _without_its_question(part)]
-    sizes = [counter.count(part) + MARK_TOKENS for part in parts]
-    said = [-1 if is_known and _only_asks(part) else _worth(part) for part in parts]
-    wanted = sum(size for size, each in zip(sizes, said, strict=True) if each >= 0)
-    is_cut = wanted > limit_tokens and max(said, default=0) >= NAME
-    worth = [each + n / len(parts) / 10 for n, each in enumerate(said)]
-    order = sorted(range(len(parts)), key=lambda n: -worth[n] / sqrt(sizes[n]))
-    taken = set[int]()
-    for least in (LEAST_WORTH if is_cut else 0, -1):
-        left = limit_tokens
-        for number in order:
-            is_new = all(parts[number] != parts[each] for each in taken)
-            if is_new and sizes[number] <= left and said[number] >= least:
-                left -= sizes[number]
-                taken.add(number)
-        if taken:
-            break
-    shown: list[str] = []
-    for number in sorted(taken):
-        is_gap = bool(shown) and number - 1 not in taken
-        shown.append((GAP if is_gap else " " if shown else "") + parts[number])
-    return "".join(shown)
+
+    def __init__(
+        self, text: str, longest: int, counter: TokenCounter, *, is_brief: bool = False
+    ) -> None:
+        """Split a text into lines; those of over half of `longest` into sentences."""
+        self._whole = " ".join(text.split())
+        self._whole_size = counter.count(self._whole)
+        self._is_whole = False
+        self._has_gaps = is_brief and _has_id(text)
+        self._longest = longest
+        parts = _quotable(text, longest // 2, counter)
+        if self._has_gaps:
+            parts = [each for part in parts for each in _without_its_question(part)]
+        self._parts = parts
+        self._sizes = [counter.count(part) + MARK_TOKENS for part in parts]
+        is_agreed = AGREES.search(text[-ASKING_CHARACTERS:]) is not None
+        self._worth = [
+            -1
+            if self._has_gaps and _only_asks(part)
+            else _worth(part)
+            + AGREED_WORTH * (is_agreed and (_is_point(part) or _has_id(part)))
+            for part in parts
+        ]
+        self._taken: set[int] = set()
+
+    @property
+    def text(self) -> str:
+        """The parts that were taken; empty where none fitted."""
+        if self._is_whole:
+            return self._whole
+        shown: list[str] = []
+        for number in sorted(self._taken):
+            is_gap = bool(shown) and number - 1 not in self._taken
+            shown.append(
+                (GAP if is_gap else " " if shown else "") + self._parts[number]
+            )
+        return "".join(shown)
+
+    def take(self, limit_tokens: int) -> None:
+        """Take the whole, or the best parts, within a limit."""
+        limit_tokens = min(limit_tokens, self._longest)
+        if self._whole_size <= limit_tokens and not self._has_gaps:
+            self._is_whole = True
+            return
+        sized = zip(self._sizes, self._worth, strict=True)
+        wanted = sum(size for size, worth in sized if worth >= 0)
+        is_cut = wanted > limit_tokens and max(self._worth, default=0) >= NAME
+        for least in (LEAST_WORTH if is_cut else 0, -1):
+            left = limit_tokens
+            for _, number, size in self._best(least):
+                if size <= left and self.add(number):
+                    left -= size
+            if self._taken:
+                break
+
+    def more(self) -> list[tuple[float, int, int]]:
+        """Parts besides those taken that have ids: worth for the size, number, size."""
+        return self._best(NAME) if self._taken else []
+
+    def add(self, number: int) -> bool:
+        """Take a part; False where an equal one is taken."""
+        is_new = all(self._parts[number] != self._parts[each] for each in self._taken)
+        self._taken |= {number} if is_new else set()
+        return is_new
+
+    def _best(self, least: float) -> list[tuple[float, int, int]]:
+        """Parts that are worth enough, the best for their size first.
+
+        Of equal ones the later: a text mostly ends with what it proposes.
+        """
+        found = [
+            ((worth + number / len(self._parts) / 10) / sqrt(size), number, size)
+            for number, (size, worth) in enumerate(
+                zip(self._sizes, self._worth, strict=True)
+            )
+            if worth >= least and number not in self._taken
+        ]
+        return sorted(found, key=lambda each: -each[0])
 
 
 def _only_asks(part: str) -> bool:
@@ -221,7 +295,11 @@ def _worth(part: str) -> float:
     """What a line or sentence says: ids, the number of an option, a question."""
     ids = sum(map(form_weight, names_of(part)))
     asks = QUESTION_WORTH * bool(ASKS.search(part))
-    return max(ids + bool(_NUMBERED.match(part)), asks)
+    return max(ids + _is_point(part), asks)
+
+
+def _is_point(part: str) -> bool:
+    return _NUMBERED.match(part) is not None
 
 
 def _quotable(text: str, longest: int, counter: TokenCounter) -> list[str]:

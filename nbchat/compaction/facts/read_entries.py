@@ -88,9 +88,10 @@ class ReadEntries:
         self.statements = Statements()
         self.said = SaidTexts()
         """What people said, and what actions were asked with."""
-        self.rows: dict[tuple[Taken | None, frozenset[str]], list[Row]] = {}
-        """All rows of facts, by the names of the arguments that tools take, and by the
-        tools that say otherwise than their names whether they act."""
+        self.rows: dict[tuple[Taken | None, frozenset[str], bool], list[Row]] = {}
+        """All rows of facts, by the names of the arguments that tools take, by the
+        tools that say otherwise than their names whether they act, and whether the
+        rows are short."""
         self.matters: dict[frozenset[str], Matters] = {}
         """Whose turns are and what waits, by the tools that say otherwise."""
         self._judged: dict[int, Call] = {}

@@ -20,6 +20,13 @@ from nbchat.compaction.facts.pasted_text import (
     passages,
     without_shown_text,
 )
+from nbchat.compaction.facts.quotes import (
+    LONGEST,
+    LONGEST_LIST,
+    SHORTEST,
+    Quote,
+    opening_line,
+)
 from nbchat.compaction.facts.rule_model import rule_score
 from nbchat.compaction.facts.rule_patterns import LIKELY, Kind, Reading, read
 from nbchat.compaction.facts.sentence_forms import HIDDEN, content_of, plain
@@ -30,10 +37,6 @@ from nbchat.providers.tokens import TokenCounter
 
 TITLE = "Rules and decisions in force, quoted from the user:"
 
-LONGEST, LONGEST_LIST, SHORTEST = 400, 2_000, 4
-"""Characters of a sentence and of a list that are kept; longer sentences are documents,
-and shorter ones say nothing in any script."""
-
 MOST_OF_ONE = 12
 """Quotes of one message; a message with more is a document."""
 
@@ -43,16 +46,6 @@ REMEMBERED = 2_000
 CACHED_MESSAGES = 2_000
 """Of which readings are kept, for sessions that are read again from the beginning."""
 
-LONGEST_LEAD = 100
-"""Characters of an opening line that is quoted with a rule."""
-
-_INTRODUCING = ("?", ":", "\uff1f", "\uff1a", "\u061f")
-_POINTS_ON = re.compile(
-    r"\b(?:this|these|below|following|here|diese\w*|hier|folgende\w*|ceci|voici"
-    r"|est[eoa]s?|isto|это|ниже)\b|[这此下以]|この|これ|هذا|यह",
-    re.IGNORECASE,
-)
-"""In an opening sentence before an empty line."""
 _REPORTS = re.compile(
     r"(?:here(?:['\u2019]s| is)|this is) what (?:i|we) "
     r"(?:did|found|get|got|have tried|noticed|saw|see|tried)\b"
@@ -60,27 +53,8 @@ _REPORTS = re.compile(
     re.IGNORECASE,
 )
 """How a line begins below which a report follows, and no rules."""
-_TWO_SENTENCES = re.compile(r"[.!?\u3002\uff01\uff1f]\s*\S")
-
 NEAR = 2
 """Messages of the person that "scrap that" may refer back to."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """A sentence of a person, or a list with its heading, word for word."""
-
-    text: str
-    index: int
-    """Of its message in the transcript."""
-    kind: Kind = "rule"
-    lead: str = ""
-    """The message's opening line, where that may introduce another person's words."""
-
-    @property
-    def line(self) -> str:
-        """The quote as a line of its own, with its lead."""
-        return quote_line(f"{self.lead}{GAP}{self.text}" if self.lead else self.text)
 
 
 def rules_in_force(
@@ -225,25 +199,6 @@ def _read(content: str, pasted: tuple[Span, ...], *, is_answer: bool) -> _Said:
         any(each.is_change or each.is_withdrawal for each in readings),
         tuple(changes)[:MOST_OF_ONE],
     )
-
-
-def opening_line(content: str, text: str) -> str:
-    """The opening line of a message that may introduce the text of another person.
-
-    "Is this spam?" and a pasted mail, or "Is this fine?" and an own rule, look alike to
-    code. A quote that says what it followed lets the reader judge.
-    """
-    opening, _, rest = content.strip()[: LONGEST + LONGEST_LEAD].partition("\n")
-    before, is_in_opening, _ = opening.partition(text)
-    lead = before.strip()
-    introduces = lead.endswith(_INTRODUCING) or (
-        not is_in_opening
-        and rest.startswith("\n")
-        and _POINTS_ON.search(lead) is not None
-        and not _TWO_SENTENCES.search(lead)
-    )
-    is_own = not lead or text.startswith(lead)  # a heading with its list
-    return lead if introduces and not is_own and len(lead) <= LONGEST_LEAD else ""
 
 
 def _before(entries: Sequence[Entry], index: int) -> Iterator[int]:

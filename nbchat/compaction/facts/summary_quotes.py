@@ -13,13 +13,13 @@ from nbchat.compaction.facts.pasted_text import (
     own_mask,
     passages,
 )
-from nbchat.compaction.facts.rule_patterns import Kind, read
-from nbchat.compaction.facts.rules import (
+from nbchat.compaction.facts.quotes import (
     LONGEST_LIST,
     SHORTEST,
     Quote,
     opening_line,
 )
+from nbchat.compaction.facts.rule_patterns import Kind, read
 from nbchat.compaction.facts.sentence_forms import plain, words_of
 from nbchat.compaction.summary_format import summary_text
 from nbchat.conversation.entries import Compaction, Entry

@@ -97,6 +97,8 @@ class Block:
     lines: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
     missing: tuple[Row, ...] = ()
+    is_whole: bool = True
+    """Whether all values are shown."""
 
 
 def block_within(
@@ -108,7 +110,8 @@ def block_within(
     the lines nearly fill it.
     """
     sizes = {text: count(f" {text}") for text in _texts(rows)}
-    best, best_size, aim = Block(missing=tuple(rows)), 0, budget_tokens
+    best = Block(missing=tuple(rows), is_whole=not rows)
+    best_size, aim = 0, budget_tokens
     for _ in range(ROUNDS):
         block = _Choice(rows, aim, sizes).block()
         size = count("\n".join(block.lines)) + 1 if block.lines else 0
@@ -230,7 +233,10 @@ class _Choice:
             fact for t in tables.values() for _, cs in t for c in cs for fact in c.facts
         )
         missing = (row for n, row in enumerate(self._rows) if n not in self._taken)
-        return Block((*labelled, *headed), tuple(facts), tuple(missing))
+        is_whole = all(
+            len(self._taken[n]) == len(row.cells) for n, row in enumerate(self._rows)
+        )
+        return Block((*labelled, *headed), tuple(facts), tuple(missing), is_whole)
 
     def _continued(
         self, whole: Sequence[tuple[Row, list[Cell]]]

@@ -44,6 +44,13 @@ WAITING = 0.6
 """The same of what waits for an answer, however old: less than what was said just now.
 With 1, one value in a hundred is lost that a desk of six needs next."""
 
+UNASKED = 0.5
+"""How much a part counts of what a question waits on, such as an item of an order, that
+the question does not name; and an order, where it names another of the customer."""
+
+LEAST_ACTION_WORD = 4
+"""Letters of a word in the name of an action that may be a value, such as `pending`."""
+
 SPOKEN_CHARACTERS, CACHED_TEXTS = 20_000, 2_000
 """Characters of a message that are read, and messages whose words stay in memory."""
 
@@ -55,7 +62,11 @@ _AUDIT_FIELD = re.compile(
 )
 _POSTAL_CODE = re.compile(r"plz|zip(?:_?code)?|post(?:al)?_?code")
 _WORDS = re.compile(r"[^\s,;()\[\]{}\"'<>|=`*]{1,80}")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T.*)?$|\d{1,2}[/.]\d{1,4}(?:[/.]\d{2,4})?$")
+_DATE = re.compile(
+    r"\d{4}-\d\d-\d\d(?:T.*)?$|\d{1,2}/\d{1,4}(?:/\d{2,4})?$"
+    r"|\d{1,2}\.\d{1,2}\.(?:\d{2,4})?$"
+)
+"""24.12. and 24.12.2026 are dates; 24.12 is an amount."""
 _TIME = re.compile(r"[\d: -]*\d\d:\d\d")
 _NUMBER = re.compile(r"[-+$€£]?(?:\d{1,6}(?:[.,]\d+)*)%?$")
 _MEASURE = re.compile(r"\d+(?:[.-]\d+)?[- ]?[A-Za-z]{1,10}(?: [A-Z]{2,4})?$")
@@ -137,11 +148,12 @@ class Weights:
         uses: Uses,
         taken: Taken | None = None,
         waiting: Collection[int] = (),
+        questions: str = "",
     ) -> None:
         """Weigh by the uses in a conversation of `length` entries.
 
         `taken` is None while no tools are known; `waiting` are the indices of results
-        on which a question waits.
+        on which one of the `questions` waits, which are given as one text.
         """
         self._length = max(length, 1)
         self._are_tools_known = taken is not None
@@ -156,6 +168,11 @@ class Weights:
         self._looked_up = lookups
         self._last_used = uses.last
         self._waiting = waiting
+        self._questions = questions.lower()
+        acting = (snake(tool).split("_") for tool in taken.tools if acts(tool))
+        self._action_words = {
+            word for name in acting for word in name if len(word) >= LEAST_ACTION_WORD
+        }
 
     def weight(self, name: str, text: str) -> float:
         """The weight of a value in a field of this name."""
@@ -179,6 +196,20 @@ class Weights:
     def is_used(self, text: str) -> bool:
         """Whether a person, the model or a call has used a value."""
         return text.strip("#").lower() in self._last_used
+
+    def is_for_lookups(self, name: str) -> bool:
+        """Whether only tools that look something up take the id in a field."""
+        own = stem(name)
+        is_taken = own in self._looked_up and own not in self._needed
+        return self._are_tools_known and is_taken and _is_id(name)
+
+    def names_action(self, text: str) -> bool:
+        """Whether an action is for this value: `pending` for `modify_pending_order`."""
+        return text.lower() in self._action_words
+
+    def is_in_question(self, name: str) -> bool:
+        """Whether a question that waits for an answer names a thing."""
+        return name.lower() in self._questions
 
     def waits(self, index: int) -> bool:
         """Whether a question waits on the result at an index."""

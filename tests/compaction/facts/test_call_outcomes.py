@@ -9,6 +9,8 @@ from nbchat.compaction.facts.read_calls import judged, read_calls
 from nbchat.compaction.facts.tool_names import acts
 from nbchat.conversation.entries import FAILED, Entry
 
+pytestmark = pytest.mark.usefixtures("garbage_kept")
+
 
 def called(tool: str, answer: object, *, failed: bool = False, **arguments: object):
     content = answer if isinstance(answer, str) else json.dumps(answer)

@@ -632,12 +632,10 @@ def test_of_what_waits_the_proposal_is_quoted_before_the_question():
 
 
 def test_what_only_asks_leaves_its_tokens_to_what_is_proposed():
-    quoted = quote(CHANGES, 100, COUNTER, with_questions=False)
+    quoted = quote(CHANGES, 100, COUNTER, is_brief=True)
     assert "free of charge" in quoted
     assert "May I go on" not in quoted
-    assert (
-        quote("Shall I go on?", 100, COUNTER, with_questions=False) == "Shall I go on?"
-    )
+    assert quote("Shall I go on?", 100, COUNTER, is_brief=True) == "Shall I go on?"
 
 
 def test_a_long_proposal_gets_what_short_ones_leave():
@@ -650,6 +648,47 @@ def test_a_long_proposal_gets_what_short_ones_leave():
     assert waiting[:2] == ['- "Shall I cancel W-1002?"', '- "Shall I cancel W-1001?"']
     assert "A-7731" in waiting[2]
     assert "12 Rose Lane" in waiting[2]
+
+
+def waiting_of(budget: int, *texts: str) -> list[str]:
+    """The quotes of messages that wait, the newest first."""
+    said = [Entry("user", "Hello.")]
+    for text in texts:
+        said += [Entry("assistant", text), Entry("user", "Why?")]
+    lines = open_matters(said, len(said), Matters(said, []), budget, COUNTER)
+    return lines[lines.index(WAITING) + 1 :]
+
+
+POINTS = (
+    "Here is what I will do:\n1. Exchange the lamp for the large brass one.\n"
+    "2. Send it to the office in place of the shop.\n"
+    "3. Take the price from the gift card of Ann.\n"
+)
+PARCELS = "\n".join(
+    f"The parcel W-100{n} has been at the office of the carrier for some days and nobody "
+    "there has said so far when it will be on its way again, which is a pity."
+    for n in (1, 2, 3)
+)
+
+
+def test_what_is_left_goes_to_the_best_parts_of_all_not_to_the_newest():
+    newer, older = waiting_of(
+        150, f"{POINTS}Shall I do that with W-4219?", f"{PARCELS}\nShall I ask them?"
+    )
+    assert newer.count("parcel") == 1
+    assert all(f"{number}. " in older for number in (1, 2, 3))
+
+
+def test_of_what_a_yes_agrees_to_each_point_counts():
+    options = "".join(
+        f"{n}. HAT{n}04 from Atlanta to Dallas in the morning of Monday, one stop\n"
+        for n in (1, 2, 3)
+    )
+    asking = f"These are the flights:\n{options}Which one?"
+    agreeing = f"{POINTS}Please confirm all that for W-4219."
+    newer, older = waiting_of(130, agreeing, asking)
+    assert all(f"{number}. " in older for number in (1, 2, 3))
+    assert not all(f"{number}. " in newer for number in (1, 2, 3))
 
 
 def test_words_without_ids_are_cut_short_where_not_all_fits():
@@ -666,5 +705,5 @@ def test_words_without_ids_are_cut_short_where_not_all_fits():
 def test_where_the_proposal_is_too_long_its_question_is_quoted():
     long = f"I would exchange W-4219 for {'the next one and ' * 20}the last one."
     text = f"{long}\nShall I go on?"
-    assert quote(text, 40, COUNTER, with_questions=False) == "Shall I go on?"
+    assert quote(text, 40, COUNTER, is_brief=True) == "Shall I go on?"
     assert quote(f"{long} Thanks.", 40, COUNTER) == "Thanks."

@@ -12,6 +12,8 @@ from nbchat.compaction.facts.read_calls import NOTHING, read_calls
 from nbchat.compaction.facts.records import Call, Record, quoted
 from nbchat.conversation.entries import FAILED, Entry
 
+pytestmark = pytest.mark.usefixtures("garbage_kept")
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=8), inner),

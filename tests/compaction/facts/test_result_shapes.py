@@ -452,5 +452,5 @@ def test_a_part_in_a_state_that_a_later_result_contradicts_says_so():
         *did("search", [{**part, "status": "Done"}]),
     )
     (row,) = [line for line in lines if "subtasks" in line]
-    assert "PROJ-14, status To do (before search)" in row
-    assert "PROJ-13, status Done (" not in row
+    assert "PROJ-14, To do (before search)" in row
+    assert "PROJ-13, Done (" not in row

@@ -9,12 +9,8 @@ from compactbench_cases import cases, group_of, history_after, passed, templates
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.rules import (
-    TITLE,
-    Quote,
-    rule_lines,
-    rules_in_force,
-)
+from nbchat.compaction.facts.quotes import Quote
+from nbchat.compaction.facts.rules import TITLE, rule_lines, rules_in_force
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summary_format import summary_facts
 from nbchat.conversation.entries import Entry

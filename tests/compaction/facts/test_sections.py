@@ -2,7 +2,8 @@
 
 from nbchat.compaction.facts.exchanges import exchange_lines
 from nbchat.compaction.facts.facts import kept_sections
-from nbchat.compaction.facts.rules import TITLE, Quote
+from nbchat.compaction.facts.quotes import Quote
+from nbchat.compaction.facts.rules import TITLE
 from nbchat.compaction.policies import PRESETS, Policy
 from nbchat.conversation.entries import Entry
 from nbchat.providers.tokens import TokenCounter

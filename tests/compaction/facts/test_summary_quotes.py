@@ -2,7 +2,8 @@
 
 import pytest
 
-from nbchat.compaction.facts.rules import Quote, rules_in_force
+from nbchat.compaction.facts.quotes import Quote
+from nbchat.compaction.facts.rules import rules_in_force
 from nbchat.compaction.facts.summary_quotes import SummaryQuotes, verified_quotes
 from nbchat.conversation.entries import Compaction, Entry
 

@@ -32,6 +32,8 @@ from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
+pytestmark = pytest.mark.usefixtures("garbage_kept")
+
 COUNTER = TokenCounter()
 PRUNES = Policy("test", prunes=True)
 LOG = "\n".join(f"line {n}: worker {n % 7} did step {n * 31 % 97}" for n in range(400))

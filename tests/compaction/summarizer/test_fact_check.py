@@ -18,6 +18,8 @@ from nbchat.conversation.session import Session
 from nbchat.providers.tokens import TokenCounter
 from nbchat.testing import ScriptedProvider
 
+pytestmark = pytest.mark.usefixtures("garbage_kept")
+
 COUNTER = TokenCounter()
 
 

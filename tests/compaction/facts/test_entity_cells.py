@@ -1,0 +1,127 @@
+"""Which values of a record come first where not all fit."""
+
+import json
+from itertools import count
+
+from measures import COUNTER
+
+from nbchat.compaction.facts.facts import collect_facts
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.tools import Tool, tool
+
+NUMBERS = count()
+
+NAMES = ("Hose", "Lamp", "Kettle", "Purifier", "Jacket", "Tent")
+
+
+def order(number: int, status: str) -> dict[str, object]:
+    """An order of six things."""
+    items = [
+        {"item_id": f"i-{number}{n}77", "name": name, "product_id": f"p-{number}{n}55"}
+        for n, name in enumerate(NAMES)
+    ]
+    return {"order_id": f"W-{number}88", "status": status, "items": items}
+
+
+def looked_up(name: str, answer: object, **arguments: object) -> list[Entry]:
+    """A call and its result."""
+    number = str(next(NUMBERS))
+    return [
+        Entry("assistant", "", number, name, json.dumps(arguments)),
+        Entry("tool", json.dumps(answer), number, name),
+    ]
+
+
+def shop(*statuses: str) -> list[Entry]:
+    """A customer whose orders were looked up."""
+    orders = [order(number, status) for number, status in enumerate(statuses, 1)]
+    customer = {
+        "user_id": "ann_lee_12",
+        "orders": [each["order_id"] for each in orders],
+    }
+    said = [Entry("user", "I am ann_lee_12 and want to change something.")]
+    said += looked_up("get_user", customer, user_id="ann_lee_12")
+    for each in orders:
+        said += looked_up("get_order", each, order_id=each["order_id"])
+    return said
+
+
+@tool
+def modify_pending_order(order_id: str, item_id: str) -> str:
+    """Change an order that was not sent."""
+    return f"{order_id} {item_id}"
+
+
+@tool
+def get_product(product_id: str) -> str:
+    """Look a product up."""
+    return product_id
+
+
+TOOLS = (modify_pending_order, get_product)
+
+
+def lines_of(said: list[Entry], budget: int, *tools: Tool) -> str:
+    found = collect_facts(
+        said, len(said), budget_tokens=budget, counter=COUNTER, tools=tools
+    )
+    return "\n".join(found.lines)
+
+
+def test_of_what_a_question_waits_on_the_things_that_it_names_come_first():
+    question = "Shall I exchange the purifier of W-188 for a large one?"
+    said = [*shop("delivered"), Entry("assistant", question)]
+    said += [Entry("user", "I am bob_ray_34."), Entry("assistant", "Hello bob_ray_34!")]
+    for budget in (96, 100):
+        shown = lines_of(said, budget)
+        assert "i-1377" in shown
+        assert "i-1077" not in shown
+
+
+def test_of_several_orders_the_one_that_a_question_names_comes_first():
+    said = shop("delivered", "delivered", "delivered")
+    said.append(Entry("assistant", "Shall I exchange the purifier of W-188?"))
+    said += [Entry("user", "I am bob_ray_34."), Entry("assistant", "Hello bob_ray_34!")]
+    shown = [
+        {number for number in (1, 2, 3) if f"i-{number}377" in lines_of(said, budget)}
+        for budget in range(60, 300, 10)
+    ]
+    assert {1} in shown
+    assert {2} not in shown
+    assert {3} not in shown
+
+
+def test_the_line_is_told_whose_number_a_person_has_said():
+    lines = {f"L-{n}001": f"555-123-200{n}" for n in range(1, 4)}
+    customer = {"customer_id": "C-1001", "line_ids": list(lines)}
+    said = [Entry("user", "My number is 555-123-2002 and my phone is dead.")]
+    said += looked_up("get_customer", customer, phone="555-123-2002")
+    for line, number in lines.items():
+        record = {"line_id": line, "phone_number": number, "plan_id": "P-1001"}
+        said += looked_up("get_line", record, line_id=line)
+    shown = lines_of(said, 76, *TOOLS)
+    assert "phone_number: 555-123-2002" in shown
+    assert "555-123-2001" not in shown
+    assert "555-123-2003" not in shown
+
+
+def test_a_status_is_shown_where_the_name_of_an_action_says_it():
+    said = shop("pending", "delivered")
+    said.append(Entry("assistant", "Which things do you want to change?"))
+    assert "pending" in lines_of(said, 116, *TOOLS)
+    assert "pending" not in lines_of(said, 116, get_product)
+
+
+def test_where_not_all_fits_a_part_has_no_id_that_only_look_ups_take():
+    said = shop("pending")
+    assert "p-1055" in lines_of(said, 1_000, *TOOLS)
+    assert "p-1055" in lines_of(said, 116)
+    short = lines_of(said, 116, *TOOLS)
+    assert "i-1077" in short
+    assert "p-1055" not in short
+
+
+def test_where_all_fits_a_part_has_its_amounts():
+    bills = [{"bill_id": f"B-{n}77", "total": 40 + n} for n in range(1, 4)]
+    said = looked_up("get_customer", {"id": "C-1001", "bills": bills}, id="C-1001")
+    assert "B-177, 41; B-277, 42; B-377, 43" in lines_of(said, 1_000)
