@@ -380,7 +380,7 @@ def with_telling_values(
 ) -> list[Row]:
     """The rows, in which what tells one of several things from others counts more.
 
-    Of a customer's lines it is the number that somebody has said; of orders the status,
+    Of a customer's lines it is the number that a person has said; of orders the status,
     where the names of actions say it: one is for pending orders, another for delivered.
     Where a question waits that names some of several things, the others count less.
     """

@@ -42,7 +42,7 @@ class SummaryQuotes:
     """The verified quotes of all summaries of a transcript that only grows.
 
     Each summary is read once, and each entry once for all that was quoted before it
-    came; what nobody had written when a summary quoted it is forgotten.
+    came; what no person had written when a summary quoted it is forgotten.
     """
 
     def __init__(self) -> None:

@@ -5,8 +5,11 @@ from itertools import count
 
 from measures import COUNTER
 
+from nbchat.compaction.facts.entity_cells import with_telling_values
 from nbchat.compaction.facts.facts import collect_facts
-from nbchat.conversation.entries import Entry
+from nbchat.compaction.facts.tables import Cell, Row
+from nbchat.compaction.facts.value_ranking import UNASKED, Uses, Weights
+from nbchat.conversation.entries import Entry, Fact
 from nbchat.conversation.tools import Tool, tool
 
 NUMBERS = count()
@@ -78,17 +81,18 @@ def test_of_what_a_question_waits_on_the_things_that_it_names_come_first():
         assert "i-1077" not in shown
 
 
-def test_of_several_orders_the_one_that_a_question_names_comes_first():
-    said = shop("delivered", "delivered", "delivered")
-    said.append(Entry("assistant", "Shall I exchange the purifier of W-188?"))
-    said += [Entry("user", "I am bob_ray_34."), Entry("assistant", "Hello bob_ray_34!")]
-    shown = [
-        {number for number in (1, 2, 3) if f"i-{number}377" in lines_of(said, budget)}
-        for budget in range(60, 300, 10)
+def test_where_a_question_names_one_of_several_orders_the_others_count_less():
+    orders = ("W-188", "W-288", "W-388")
+    customer = Row("users", "user_id", "ann_lee_12", 1.0, 1)
+    customer.cells = [
+        Cell("orders", each, 2.0, (Fact("ann_lee_12", "orders", each, 1),))
+        for each in orders
     ]
-    assert {1} in shown
-    assert {2} not in shown
-    assert {3} not in shown
+    rows = [Row("orders", "order_id", each, 1.0, n) for n, each in enumerate(orders, 2)]
+    question = "Shall I cancel W-188?"
+    weights = Weights(10, Uses(), waiting=(1, 2, 3), questions=question)
+    weighed = with_telling_values([customer, *rows], set(), weights)
+    assert [row.score for row in weighed] == [1.0, 1.0, UNASKED, 1.0]
 
 
 def test_the_line_is_told_whose_number_a_person_has_said():
