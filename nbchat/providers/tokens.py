@@ -128,6 +128,11 @@ class TokenCounter:
             self._sizes[key] = size
         return size
 
+    def forget(self, entries: Iterable[Entry]) -> None:
+        """Drop the cached sizes of entries that will hardly be counted again."""
+        for entry in entries:
+            self._sizes.pop(hash(entry), None)
+
     def count_entry_once(self, entry: Entry) -> int:
         """As `count_entry`, of an entry that will not be counted again."""
         size = self._count_parts(entry)

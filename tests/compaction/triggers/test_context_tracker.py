@@ -519,6 +519,35 @@ def test_a_decision_counts_what_is_new_however_long_the_conversation(name: str):
     assert counted(10) == counted(5_000) == 1
 
 
+def test_of_what_was_compacted_only_sums_of_tokens_are_kept():
+    agent = Agent(chatting())
+    tracker = agent.engine.tracker
+    tracker.counter = counter = NotingCounter()
+    turns(agent, 10)
+    sums = list(tracker.transcript_tokens(agent.session))
+    for _ in agent.compact():
+        pass
+    assert agent.session.compaction is not None
+    counter.looked_at.clear()
+    assert list(tracker.transcript_tokens(agent.session)) == sums
+    assert counter.looked_at == []
+    covered = agent.session.transcript[: agent.session.compaction.stop]
+    assert counter.count_entries(covered) == sums[len(covered)]
+    assert len(counter.looked_at) == len({*covered})
+
+
+class NotingCounter(TokenCounter):
+    """Notes each entry that is counted and not found in the cache."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at: list[Entry] = []
+
+    def count_entry_once(self, entry: Entry) -> int:
+        self.looked_at.append(entry)
+        return super().count_entry_once(entry)
+
+
 class CountingCounter(TokenCounter):
     counted = 0
 
