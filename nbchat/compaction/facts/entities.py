@@ -24,9 +24,8 @@ from nbchat.compaction.facts.entity_cells import (
     field_names,
     ids_in,
     is_unique,
-    part_cell,
+    part_cells,
     shown_fields,
-    telling_apart,
     with_telling_values,
     without_inherited,
 )
@@ -474,15 +473,13 @@ def _row(
         at = known.call.index
         own = [each for each in known.record.fields if each not in told]
         row.cells += _field_cells(own, entity, at, weights)
-        extra = telling_apart(parts, table, fields)
-        for number, part in enumerate(parts):
-            shape = fields[table, part[0]]
-            more = extra.get(number, ())
-            cell = part_cell(part, shape, entity, known.call, weights, more=more)
-            at, tool = _newer((_inner(known, part[2]),), {}, reported)
-            if cell and at:
-                cell = replace(cell, text=f"{cell.text} {_before(tool)}")
-            row.cells += [cell] if cell else []
+        cells = part_cells(
+            parts, table, fields, entity=entity, call=known.call, weights=weights
+        )
+        for part, cell in cells:
+            is_before, tool = _newer((_inner(known, part),), {}, reported)
+            note = f" {_before(tool)}" if is_before else ""
+            row.cells.append(replace(cell, text=cell.text + note))
     if not record.label and not record.fields:
         row.cells = _as_one(row.cells)
     return row

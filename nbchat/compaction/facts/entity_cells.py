@@ -49,6 +49,12 @@ FIELDS_OF_PARTS, LEAST_FIELD = 4, 0.4
 NAMELESS = 0.5
 """How much a part counts that names nothing: later calls can hardly ask for it."""
 
+MEANT = 1.25
+"""How much more a part counts that a question means; 1.25 to 1.5 are alike."""
+
+LEAST_DESCRIBED = 2
+"""Words that describe something."""
+
 BEST_OF_NONE = 2
 """Fields shown where none has that weight."""
 
@@ -263,7 +269,25 @@ def all_fields(part: Record) -> Iterator[Field]:
             yield Field(f"{name}.{field.name}", field.text)
 
 
-def part_cell(
+def part_cells(
+    parts: list[tuple[str, int, Record]],
+    table: str,
+    fields: dict[tuple[str, str], list[str]],
+    *,
+    entity: str,
+    call: Call,
+    weights: Weights,
+) -> Iterator[tuple[Record, Cell]]:
+    """Each part that has one of the fields of its kind, and its cell."""
+    extra = telling_apart(parts, table, fields)
+    meant = _meant(parts, call, weights)
+    for number, part in enumerate(parts):
+        shape, more = fields[table, part[0]], extra.get(number, ())
+        if cell := _part_cell(part, shape, entity, call, weights, more=more):
+            yield part[2], replace(cell, weight=cell.weight * meant.get(number, 1))
+
+
+def _part_cell(
     shown: tuple[str, int, Record],
     fields: Sequence[str],
     entity: str,
@@ -286,8 +310,6 @@ def part_cell(
     texts += [_told_with_name(field) for field in more]
     own += more
     weight = sum(weights.weight(field.name, field.text) for field in own)
-    if weights.waits(call.index) and _is_unasked(part, weights):
-        weight *= UNASKED
     if not any(field.is_identity for field in all_fields(part)):
         weight *= NAMELESS
     elif part.label and len(fields) == 1:
@@ -302,10 +324,37 @@ def part_cell(
     return Cell(column, ", ".join(texts), weight, facts, separator)
 
 
-def _is_unasked(part: Record, weights: Weights) -> bool:
-    """Whether no question names a part that has an id and a name."""
-    names = [field.text for field in part.fields if field.name.lower() in _NAMES]
-    return bool(part.label and names) and not any(map(weights.is_in_question, names))
+def _meant(
+    parts: Sequence[tuple[str, int, Record]], call: Call, weights: Weights
+) -> dict[int, float]:
+    """How much more or less parts count for a question which waits on their call.
+
+    It means a part by its id, its name, or all that words say of it, such as "15-inch,
+    black". Where it means none, those without a name may still be meant.
+    """
+    if not weights.waits(call.index):
+        return {}
+    labelled = {n: part for n, (_, _, part) in enumerate(parts) if part.label}
+    meant = {n for n, part in labelled.items() if _is_meant(part, weights)}
+    others = {n for n, part in labelled.items() if meant or _called(part)} - meant
+    return dict.fromkeys(meant, MEANT) | dict.fromkeys(others, UNASKED)
+
+
+def _called(part: Record) -> list[str]:
+    return [field.text for field in part.fields if field.name.lower() in _NAMES]
+
+
+def _is_meant(part: Record, weights: Weights) -> bool:
+    if any(map(weights.is_in_question, [part.label, *_called(part)])):
+        return True
+    texts = {field.text for field in all_fields(part) if not field.is_identity}
+    said = {text for text in texts if not _is_plain(text)}
+    return len(said) >= LEAST_DESCRIBED and weights.is_described(said)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a value is a number, yes or no, which many parts have."""
+    return text in ("true", "false") or form_weight(text) == NUMBER
 
 
 def _aligned(values: dict[str, list[str]]) -> Iterator[list[str]]:

@@ -120,7 +120,7 @@ class Matters:
         """The messages that wait for an answer, newest first."""
         newest = self._answer_in(self._turns[-1]) if self._turns else None
         asking = self.waiting if newest is None else [*self.waiting, newest]
-        self.questions = "\n".join(entries[index].content for index in asking)
+        self.questions = [entries[index].content for index in asking]
         """The texts of what waits, and of the newest answer, which may."""
         self.open_calls = self._open_calls()
         """The indices of the calls of conversations that wait, and for their people."""

@@ -109,8 +109,7 @@ def _extend(quotations: Sequence["Quotation"], budget_tokens: int) -> None:
         for density, at, size in each.more()
     )
     for _, number, at, size in sorted(parts):
-        if size <= budget_tokens:
-            quotations[number].add(at)
+        if size <= budget_tokens and quotations[number].add(at):
             budget_tokens -= size
 
 

@@ -8,7 +8,7 @@ order matters (`tests/benchmarks/longrun.py` measures them on held-out domains).
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -148,12 +148,12 @@ class Weights:
         uses: Uses,
         taken: Taken | None = None,
         waiting: Collection[int] = (),
-        questions: str = "",
+        questions: Sequence[str] = (),
     ) -> None:
         """Weigh by the uses in a conversation of `length` entries.
 
         `taken` is None while no tools are known; `waiting` are the indices of results
-        on which one of the `questions` waits, which are given as one text.
+        on which one of the `questions` waits.
         """
         self._length = max(length, 1)
         self._are_tools_known = taken is not None
@@ -168,7 +168,7 @@ class Weights:
         self._looked_up = lookups
         self._last_used = uses.last
         self._waiting = waiting
-        self._questions = questions.lower()
+        self._questions = [text.lower() for text in questions]
         acting = (snake(tool).split("_") for tool in taken.tools if acts(tool))
         self._action_words = {
             word for name in acting for word in name if len(word) >= LEAST_ACTION_WORD
@@ -208,8 +208,17 @@ class Weights:
         return text.lower() in self._action_words
 
     def is_in_question(self, name: str) -> bool:
-        """Whether a question that waits for an answer names a thing."""
-        return name.lower() in self._questions
+        """Whether a question that waits for an answer names a thing.
+
+        "W-1" is not named by "W-188"; "E-Reader" is by "e-readers".
+        """
+        return any(_names(text, name) for text in self._questions)
+
+    def is_described(self, values: Collection[str]) -> bool:
+        """Whether one such question has all these values."""
+        return any(
+            all(_names(text, each) for each in values) for text in self._questions
+        )
 
     def waits(self, index: int) -> bool:
         """Whether a question waits on the result at an index."""
@@ -225,6 +234,11 @@ class Weights:
         age = self._length - 1 - max(used, index)
         fresh = float((1 + age / RECENT) ** -DECAY)
         return max(fresh, WAITING) if self.waits(index) else fresh
+
+
+def _names(text: str, name: str) -> bool:
+    own = re.escape(name.lower())
+    return re.search(rf"(?<!\d){own}(?!\d)", text) is not None
 
 
 @lru_cache(CACHED_NAMES)

@@ -3,10 +3,16 @@
 import json
 from itertools import count
 
+import pytest
 from measures import COUNTER
 
-from nbchat.compaction.facts.entity_cells import with_telling_values
+from nbchat.compaction.facts.entity_cells import (
+    MEANT,
+    part_cells,
+    with_telling_values,
+)
 from nbchat.compaction.facts.facts import collect_facts
+from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.compaction.facts.tables import Cell, Row
 from nbchat.compaction.facts.value_ranking import UNASKED, Uses, Weights
 from nbchat.conversation.entries import Entry, Fact
@@ -81,6 +87,80 @@ def test_of_what_a_question_waits_on_the_things_that_it_names_come_first():
         assert "i-1077" not in shown
 
 
+def laptops() -> list[Entry]:
+    """A product with laptops that have an id and options, and no name."""
+    given = [
+        ("i-1101", "15-inch", "16GB", "silver"),
+        ("i-1102", "15-inch", "8GB", "black"),
+    ]
+    given += [
+        ("i-1103", "13-inch", "8GB", "black"),
+        ("i-1104", "13-inch", "16GB", "grey"),
+    ]
+    variants = [
+        {
+            "item_id": i,
+            "options": {"screen": s, "ram": r, "color": c},
+            "available": True,
+        }
+        for i, s, r, c in given
+    ]
+    product = {"product_id": "p-9044", "name": "Laptop", "variants": variants}
+    return looked_up("get_product", product, product_id="p-9044")
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"), [("the 15-inch, 8GB, black", "i-1102"), ("i-1104", "i-1104")]
+)
+def test_a_part_without_a_name_is_known_by_its_id_or_by_all_its_words(
+    asked: str, meant: str
+):
+    said = [*shop("delivered"), *laptops()]
+    said += [Entry("assistant", f"Shall I change i-1077 of W-188 to {asked}?")]
+    said += [Entry("user", "I am bob_ray_34."), Entry("assistant", "Hello bob_ray_34!")]
+    shown = lines_of(said, 150)
+    assert meant in shown
+    assert sum(f"i-110{number}" in shown for number in range(1, 5)) == 1
+
+
+def test_what_a_question_means_counts_more_than_if_none_waited():
+    (call,) = ReadEntries(
+        looked_up("get_order", order(1, "sent"), order_id="W-1")
+    ).calls
+    assert call.record is not None
+    parts = [(name, n, part) for n, (name, part) in enumerate(call.record.parts)]
+    fields = {("orders", "items"): ["item_id", "name"]}
+
+    def weighed(*waiting: int) -> list[float]:
+        questions = ["Shall I send the purifier?"]
+        weights = Weights(10, Uses(), waiting=waiting, questions=questions)
+        cells = part_cells(
+            parts, "orders", fields, entity="W-1", call=call, weights=weights
+        )
+        return [cell.weight for _, cell in cells]
+
+    purifier = NAMES.index("Purifier")
+    changed = zip(weighed(call.index), weighed(), strict=True)
+    assert [new / old for new, old in changed] == [
+        MEANT if number == purifier else UNASKED for number in range(len(NAMES))
+    ]
+
+
+def test_words_from_two_questions_describe_nothing():
+    questions = ["Shall I send the 15-inch one?", "Is black right, with 8GB?"]
+    weights = Weights(10, Uses(), waiting=(1,), questions=questions)
+    assert weights.is_described(["8GB", "black"])
+    assert not weights.is_described(["15-inch", "8GB", "black"])
+
+
+def test_a_number_is_not_named_by_a_longer_one():
+    weights = Weights(10, Uses(), questions=["Shall I cancel W-188 and the e-readers?"])
+    assert weights.is_in_question("W-188")
+    assert weights.is_in_question("E-Reader")
+    assert not weights.is_in_question("W-1")
+    assert not weights.is_in_question("88")
+
+
 def test_where_a_question_names_one_of_several_orders_the_others_count_less():
     orders = ("W-188", "W-288", "W-388")
     customer = Row("users", "user_id", "ann_lee_12", 1.0, 1)
@@ -90,7 +170,7 @@ def test_where_a_question_names_one_of_several_orders_the_others_count_less():
     ]
     rows = [Row("orders", "order_id", each, 1.0, n) for n, each in enumerate(orders, 2)]
     question = "Shall I cancel W-188?"
-    weights = Weights(10, Uses(), waiting=(1, 2, 3), questions=question)
+    weights = Weights(10, Uses(), waiting=(1, 2, 3), questions=[question])
     weighed = with_telling_values([customer, *rows], set(), weights)
     assert [row.score for row in weighed] == [1.0, 1.0, UNASKED, 1.0]
 

@@ -707,3 +707,21 @@ def test_where_the_proposal_is_too_long_its_question_is_quoted():
     text = f"{long}\nShall I go on?"
     assert quote(text, 40, COUNTER, is_brief=True) == "Shall I go on?"
     assert quote(f"{long} Thanks.", 40, COUNTER) == "Thanks."
+
+
+def test_a_line_that_is_quoted_already_takes_no_space_from_another():
+    lamp = "- Send the lamp of W-4219 to the old address in Rome."
+    lines = ["I can do this:", lamp, "- Send the tent of W-5311 to Bern.", lamp, lamp]
+    lines += ["- Cancel the hose of W-6402 today.", "Do you agree?"]
+    said = [Entry("user", "Hello."), Entry("assistant", "\n".join(lines))]
+    said += [
+        Entry("user", "Why?"),
+        Entry("assistant", "Because. " * 30 + "Is it fine?"),
+    ]
+    said.append(Entry("user", "Why?"))
+    (quoted,) = [
+        line
+        for line in open_matters(said, len(said), Matters(said, []), 100, COUNTER)
+        if "W-5311" in line
+    ]
+    assert quoted.startswith('- "I can do this: - Send the lamp')
