@@ -237,8 +237,10 @@ class Weights:
 
 
 def _names(text: str, name: str) -> bool:
-    own = re.escape(name.lower())
-    return re.search(rf"(?<!\d){own}(?!\d)", text) is not None
+    own = name.lower()
+    if own not in text:  # most are not, and a search takes longer
+        return False
+    return re.search(rf"(?<!\d){re.escape(own)}(?!\d)", text) is not None
 
 
 @lru_cache(CACHED_NAMES)
