@@ -17,6 +17,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from nbchat.compaction.facts.records import (
@@ -37,6 +38,7 @@ from nbchat.compaction.facts.value_ranking import (
     NEEDED,
     NUMBER,
     PHRASE,
+    SPOKEN,
     UNASKED,
     Weights,
     form_weight,
@@ -309,7 +311,7 @@ def _part_cell(
     texts = list(map("/".join, _aligned(values)))
     texts += [_told_with_name(field) for field in more]
     own += more
-    weight = sum(weights.weight(field.name, field.text) for field in own)
+    weight = sum(weights.weight(_asked_as(field, name), field.text) for field in own)
     if not any(field.is_identity for field in all_fields(part)):
         weight *= NAMELESS
     elif part.label and len(fields) == 1:
@@ -322,6 +324,12 @@ def _part_cell(
     facts = tuple(Fact(entity, f"{holder}.{f.name}", f.text, call.index) for f in own)
     separator = ", " if is_single else "; "
     return Cell(column, ", ".join(texts), weight, facts, separator)
+
+
+def _asked_as(field: Field, holder: str) -> str:
+    """The name by which a tool may take a field: `id` in `cards` is a `card_id`."""
+    is_own = holder and snake(field.name) in ("id", KEY)
+    return f"{holder}_id" if is_own else field.name
 
 
 def _meant(
@@ -430,16 +438,19 @@ def with_telling_values(
     """The rows, in which what tells one of several things from others counts more.
 
     Of a customer's lines it is the number that a person has said; of orders the status,
-    where the names of actions say it: one is for pending orders, another for delivered.
-    Where a question waits that names some of several things, the others count less.
+    where the names of actions say it: one is for pending orders, another for delivered;
+    of a customer's cards the one that paid for an order. Where a question waits that
+    names some of several things, the others count less.
     """
-    lists = [same for row in rows for same in _listed(row)]
+    by_row = [list(_listed(row)) for row in rows]
+    lists = list(chain.from_iterable(by_row))
     several = set[str]().union(*lists)
     asked = {row.label for row in rows if row.label and _is_asked(row, weights)}
     others = set[str]().union(*(e - asked for e in lists if not asked.isdisjoint(e)))
     found = []
-    for row in rows:
-        cells = row.cells
+    for row, own in zip(rows, by_row, strict=True):
+        elsewhere = several.difference(*own)
+        cells = [_choosing(cell, elsewhere) for cell in row.cells]
         if row.label in several:
             cells = [_telling(cell, said, several, weights) for cell in cells]
         is_unasked = row.label in others and weights.waits(row.index)
@@ -449,12 +460,18 @@ def with_telling_values(
 
 
 def _listed(row: Row) -> Iterator[set[str]]:
-    """The names of things that a row has several of in one field."""
+    """The ids of things that a row has several of in one field."""
     found: dict[str, set[str]] = defaultdict(set)
     for cell in row.cells:
-        if len(cell.facts) == 1 and form_weight(cell.text) >= NAME:
+        if cell.facts and form_weight(cell.facts[0].value) >= NAME:
             found[cell.column].add(cell.facts[0].value)
     return (same for same in found.values() if len(same) > 1)
+
+
+def _choosing(cell: Cell, several: Container[str]) -> Cell:
+    """A cell, which counts more where it says which of several things was taken."""
+    is_choice = len(cell.facts) == 1 and cell.facts[0].value in several
+    return replace(cell, weight=cell.weight * SPOKEN) if is_choice else cell
 
 
 def _is_asked(row: Row, weights: Weights) -> bool:

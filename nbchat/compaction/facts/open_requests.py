@@ -53,8 +53,8 @@ READ_CHARACTERS = 2_000
 _NUMBERED = re.compile(r"(?:[^\n]{0,80}:)?\W*\d{1,2}[.)]\s")
 """A point of a list, from which people choose by number; a heading may be before it."""
 
-AGREED_WORTH = 2.0
-"""Ids that a point is worth besides where a "yes" agrees to all points."""
+AGREED_WORTH = 3.0
+"""Ids that each point is worth where a "yes" agrees to all; no part is worth more."""
 
 
 def open_matters(
@@ -218,8 +218,9 @@ class Quotation:
         self._worth = [
             -1
             if self._has_gaps and _only_asks(part)
-            else _worth(part)
-            + AGREED_WORTH * (is_agreed and (_is_point(part) or _has_id(part)))
+            else AGREED_WORTH
+            if is_agreed and (_is_point(part) or _has_id(part))
+            else min(_worth(part), AGREED_WORTH)
             for part in parts
         ]
         self._taken: set[int] = set()

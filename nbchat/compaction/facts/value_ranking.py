@@ -51,6 +51,9 @@ the question does not name; and an order, where it names another of the customer
 LEAST_ACTION_WORD = 4
 """Letters of a word in the name of an action that may be a value, such as `pending`."""
 
+SHORT_WORD = 3
+"""Letters of a word that may be inside another: the size L is not in "helmet"."""
+
 SPOKEN_CHARACTERS, CACHED_TEXTS = 20_000, 2_000
 """Characters of a message that are read, and messages whose words stay in memory."""
 
@@ -240,7 +243,8 @@ def _names(text: str, name: str) -> bool:
     own = name.lower()
     if own not in text:  # most are not, and a search takes longer
         return False
-    return re.search(rf"(?<!\d){re.escape(own)}(?!\d)", text) is not None
+    beside = r"[\da-z]" if len(own) <= SHORT_WORD and own.isascii() else r"\d"
+    return re.search(rf"(?<!{beside}){re.escape(own)}s?(?!{beside})", text) is not None
 
 
 @lru_cache(CACHED_NAMES)

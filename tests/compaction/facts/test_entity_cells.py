@@ -14,7 +14,7 @@ from nbchat.compaction.facts.entity_cells import (
 from nbchat.compaction.facts.facts import collect_facts
 from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.compaction.facts.tables import Cell, Row
-from nbchat.compaction.facts.value_ranking import UNASKED, Uses, Weights
+from nbchat.compaction.facts.value_ranking import SPOKEN, UNASKED, Taken, Uses, Weights
 from nbchat.conversation.entries import Entry, Fact
 from nbchat.conversation.tools import Tool, tool
 
@@ -151,6 +151,58 @@ def test_words_from_two_questions_describe_nothing():
     weights = Weights(10, Uses(), waiting=(1,), questions=questions)
     assert weights.is_described(["8GB", "black"])
     assert not weights.is_described(["15-inch", "8GB", "black"])
+
+
+def test_the_own_id_of_a_part_is_known_by_what_holds_the_part():
+    ways = {f"gift_{n}": {"id": f"gift_{n}", "amount": n} for n in (7_301, 7_302)}
+    user = {"user_id": "ann_lee_12", "payment_methods": ways, "referrer_id": "bob_66"}
+    (call,) = ReadEntries(looked_up("get_user", user, user_id="ann_lee_12")).calls
+    assert call.record is not None
+    parts = [(name, n, part) for n, (name, part) in enumerate(call.record.parts)]
+
+    def weighed(*arguments: str) -> float:
+        taken = Taken(frozenset(arguments), frozenset(), frozenset({"change_order"}))
+        cells = part_cells(
+            parts,
+            "users",
+            {("users", "payment_methods"): ["id"]},
+            entity="ann_lee_12",
+            call=call,
+            weights=Weights(10, Uses(), taken),
+        )
+        return min(cell.weight for _, cell in cells)
+
+    assert weighed("payment_method_id") > 2 * weighed("order_id")
+
+
+def test_which_of_a_customers_cards_an_order_was_paid_with_counts_more():
+    cards = ("card_7301", "card_7302")
+    customer = Row("users", "user_id", "ann_lee_12", 1.0, 1)
+    customer.cells = [
+        Cell("cards (id)", each, 2.0, (Fact("ann_lee_12", "cards.id", each, 1),))
+        for each in cards
+    ]
+    order = Row("orders", "order_id", "W-188", 1.0, 2)
+    order.cells = [
+        Cell("card_id", "card_7302", 2.0, (Fact("W-188", "card_id", "card_7302", 2),)),
+        Cell("coupon_id", "cou_91", 2.0, (Fact("W-188", "coupon_id", "cou_91", 2),)),
+    ]
+    weighed = with_telling_values([customer, order], set(), Weights(10, Uses()))
+    assert [[cell.weight for cell in row.cells] for row in weighed] == [
+        [2.0, 2.0],
+        [2.0 * SPOKEN, 2.0],
+    ]
+
+
+def test_a_short_word_is_not_named_inside_another():
+    weights = Weights(
+        10, Uses(), questions=["Is the shared helmet right, in XLs? 大的"]
+    )
+    assert weights.is_in_question("XL")
+    assert weights.is_in_question("helm")
+    assert weights.is_in_question("大")
+    assert not weights.is_in_question("L")
+    assert not weights.is_in_question("red")
 
 
 def test_a_number_is_not_named_by_a_longer_one():

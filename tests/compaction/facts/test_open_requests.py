@@ -691,6 +691,19 @@ def test_of_what_a_yes_agrees_to_each_point_counts():
     assert not all(f"{number}. " in newer for number in (1, 2, 3))
 
 
+def test_of_what_a_yes_agrees_to_a_point_with_more_ids_does_not_count_more():
+    flights = (
+        "HAT101, HAT102, HAT103, HAT104, HAT105 and HAT106 on 2024-05-11 and 2024-05-12"
+    )
+    points = "1. Change the blue hose to the red one.\n2. Change the flights to "
+    asking = f"{points}{flights}.\n3. Pay with the gift card.\nPlease confirm all that."
+    for limit in (32, 60, 70):
+        shown = quote(asking, limit, COUNTER)
+        assert "red one" in shown
+        assert "gift card" in shown
+        assert "HAT101" not in shown
+
+
 def test_words_without_ids_are_cut_short_where_not_all_fits():
     chatty = "I looked at it for you. " * 12 + "Would you like to hear more?"
     said = [Entry("user", "Hello."), Entry("assistant", CHANGES), Entry("user", "Why?")]
