@@ -252,6 +252,7 @@ class SdkProvider(ABC):
 
     def count_tokens(self, request: Request) -> int:
         """Input tokens of a request, counted here."""
+        self._counter.keep(request.history)
         return estimated_tokens(request, self._counter)
 
     def _notice_truncation(self, request: Request, usage: Usage) -> None:
@@ -264,7 +265,7 @@ class SdkProvider(ABC):
         self._largest_report = max(largest, reported)
         if usage.is_estimated or reported < max(LEAST_TRUNCATED, largest * NEARLY):
             return
-        sent = estimated_tokens(request, self._counter)
+        sent = SdkProvider.count_tokens(self, request)
         if sent < reported * TRUNCATED_FACTOR or self.truncated_at == reported:
             return
         self.truncated_at = self._window = reported

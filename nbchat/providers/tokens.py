@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from binascii import a2b_base64
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -45,6 +45,9 @@ window, only a sample of this length."""
 
 MOST_CACHED = 200_000
 """Entries whose sizes are cached, in 20 MB. At the limit the cache is cleared."""
+
+SPARE_SIZES = 1_000
+"""Sizes of other entries that are kept besides those of a history."""
 
 CACHED_TEXTS, LONGEST_CACHED = 2_000, 2_000
 """Texts whose sizes are cached, and characters of the longest: a compaction counts each
@@ -128,10 +131,12 @@ class TokenCounter:
             self._sizes[key] = size
         return size
 
-    def forget(self, entries: Iterable[Entry]) -> None:
-        """Drop the cached sizes of entries that will hardly be counted again."""
-        for entry in entries:
-            self._sizes.pop(hash(entry), None)
+    def keep(self, history: Collection[Entry]) -> None:
+        """Drop the sizes of all others once they are many, as of what was compacted."""
+        sizes = self._sizes
+        if len(sizes) > 2 * len(history) + SPARE_SIZES:
+            found = ((key, sizes.get(key)) for key in map(hash, history))
+            self._sizes = {key: size for key, size in found if size is not None}
 
     def count_entry_once(self, entry: Entry) -> int:
         """As `count_entry`, of an entry that will not be counted again."""

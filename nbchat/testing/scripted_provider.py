@@ -111,6 +111,7 @@ class ScriptedProvider:
         ]
         schemas = json.dumps([each.parameters for each in request.tools])
         fixed = self._counter.count(request.system) + self._counter.count(schemas)
+        self._counter.keep(entries)
         return fixed + self._counter.count_entries(entries)
 
     def models(self) -> list[str]:

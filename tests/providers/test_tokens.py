@@ -10,7 +10,15 @@ import pytest
 from cpu_time import CpuTime
 
 from nbchat.conversation.entries import Entry
-from nbchat.providers.tokens import ENTRY_OVERHEAD, TokenCounter
+from nbchat.providers.base import Request
+from nbchat.providers.openai_chat import OpenAIProvider
+from nbchat.providers.tokens import (
+    CHARACTERS,
+    ENTRY_OVERHEAD,
+    SPARE_SIZES,
+    TokenCounter,
+)
+from nbchat.testing import ScriptedProvider
 
 
 @pytest.mark.parametrize(
@@ -120,3 +128,45 @@ def test_counting_keeps_no_text_in_memory():
     tracemalloc.stop()
     assert kept < 200_000
     assert counter.count_entry(Entry("user", "hello")) == ENTRY_OVERHEAD + 1
+
+
+class Noting(TokenCounter):
+    """A counter that notes what it looked at."""
+
+    def __init__(self, encoding: str = "o200k_base") -> None:
+        super().__init__(encoding)
+        self.seen: list[str] = []
+
+    def count(self, text: str) -> int:
+        self.seen.append(text)
+        return super().count(text)
+
+
+def test_the_counter_keeps_the_sizes_of_a_history_and_few_others():
+    counter = Noting(CHARACTERS)
+    history = [Entry("user", f"question {number}") for number in range(30)]
+    others = [Entry("tool", f"result {number}") for number in range(SPARE_SIZES + 31)]
+    counter.count_entries([*history, *others[:SPARE_SIZES]])
+    counter.keep(history)
+    counter.count_entries([*history, *others])
+    assert len(counter.seen) == len(history) + len(others)
+    counter.keep(history)
+    counter.count_entries(history)
+    assert len(counter.seen) == len(history) + len(others)
+    counter.count_entry(others[0])
+    assert counter.seen[-1] == others[0].content
+
+
+@pytest.mark.parametrize("kind", [ScriptedProvider, OpenAIProvider])
+def test_a_providers_counter_forgets_the_sizes_of_what_was_compacted(kind: type):
+    model = (
+        kind() if kind is ScriptedProvider else kind("gpt-6-luna", api_key=lambda: "k")
+    )
+    counter = vars(model)["_counter"] = Noting(CHARACTERS)
+    requests = [
+        Request((Entry("user", f"Is it {n}?"),)) for n in range(SPARE_SIZES + 3)
+    ]
+    for request in [*requests, requests[-1], requests[0]]:
+        model.count_tokens(request)
+    assert counter.seen.count("Is it 0?") == 2
+    assert counter.seen.count(requests[-1].history[0].content) == 1

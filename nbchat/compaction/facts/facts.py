@@ -41,7 +41,7 @@ from nbchat.compaction.facts.open_requests import (
     open_matters,
 )
 from nbchat.compaction.facts.quotes import Quote
-from nbchat.compaction.facts.read_entries import ReadEntries
+from nbchat.compaction.facts.read_entries import NOT_SAID, ReadEntries
 from nbchat.compaction.facts.records import Call, Field, quoted
 from nbchat.compaction.facts.rules import TITLE as RULES_TITLE
 from nbchat.compaction.facts.rules import rule_lines, rules_in_force
@@ -481,16 +481,15 @@ def _named_rows(read: ReadEntries, used: set[str], weights: Weights) -> list[Row
     """What people and the model named and no call or result has, in one row."""
     row = Row("named", "", "", 1, 0, NAMED_TITLE)
     others = (
-        (name, speakers)
-        for name, speakers in read.named.items()
+        (name, said)
+        for name, said in read.named.items()
         if name.lower().strip("#") not in used
     )
-    for name, speakers in nlargest(
-        MOST_NAMED, others, key=lambda pair: max(pair[1].values())
-    ):
+    for name, said in nlargest(MOST_NAMED, others, key=lambda pair: max(pair[1])):
         weight, index = max(
-            ((USER if is_user else MODEL) * weights.freshness(name, at), at)
-            for is_user, at in speakers.items()
+            (factor * weights.freshness(name, at), at)
+            for factor, at in zip((USER, MODEL), said, strict=True)
+            if at != NOT_SAID
         )
         is_id = form_weight(name) >= NAME and any(map(str.isalpha, name))
         is_common = name.lower() in read.small_words

@@ -26,8 +26,12 @@ from nbchat.conversation.search_index import TOOL_NAME
 MOST_ABSENT = 10_000
 """Values that are remembered as absent."""
 
-KEPT_NAMES = 4_000
-"""The newest names that are remembered, at times twice as many."""
+KEPT_NAMES = 2_000
+"""The newest names that are remembered, at times twice as many: of `MOST_NAMED` that
+nothing else has the best are shown."""
+
+NOT_SAID = -1
+"""In place of an index."""
 
 _SMALL_WORD = re.compile(r"\b[a-z]{2,30}\b")
 
@@ -77,8 +81,8 @@ class ReadEntries:
         """All calls but those of `recall`, in the order of their results."""
         self.uses = Uses()
         """Where people, the model and calls used each word last."""
-        self.named: dict[str, dict[bool, int]] = {}
-        """By name the newest message of a person (True), and of the model."""
+        self.named: dict[str, tuple[int, int]] = {}
+        """By name the newest message of a person, and of the model, or `NOT_SAID`."""
         self.small_words: set[str] = set()
         """The words of messages that are written without a capital letter."""
         self.messages: list[Message] = []
@@ -145,7 +149,9 @@ class ReadEntries:
         is_prompt = entry.is_prompt
         if is_prompt or entry.is_answer:
             for name in names_in(entry.content):
-                self.named.setdefault(name, {})[is_prompt] = index
+                by_person, by_model = self.named.get(name, (NOT_SAID, NOT_SAID))
+                said = (index, by_model) if is_prompt else (by_person, index)
+                self.named[name] = said
             if len(self.named) > 2 * KEPT_NAMES:
                 self._forget_names()
             self.small_words.update(_SMALL_WORD.findall(entry.content))
@@ -156,9 +162,7 @@ class ReadEntries:
                 self.messages += [] if message.is_silent else [message]
 
     def _forget_names(self) -> None:
-        newest = nlargest(
-            KEPT_NAMES, self.named.items(), key=lambda pair: max(pair[1].values())
-        )
+        newest = nlargest(KEPT_NAMES, self.named.items(), key=lambda pair: max(pair[1]))
         self.named = dict(reversed(newest))
 
     def used_words(self) -> set[str]:

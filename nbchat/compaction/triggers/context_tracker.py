@@ -178,12 +178,8 @@ class ContextTracker:
             if record.status == "undone":  # else a full window compacts at once
                 self.cool_down(session)
         if record.is_active and record.kind == "summary":
-            self._forget_covered(session, record)
-
-    def _forget_covered(self, session: Session, record: Compaction) -> None:
-        """Drop the sizes of what the record covers; `transcript_tokens` has sums."""
-        self.transcript_tokens(session)
-        self.counter.forget(session.transcript[record.start : record.stop])
+            self.transcript_tokens(session)  # sums, for which no size is needed again
+            self.counter.keep(session.history)
 
     def recount(self, session: Session) -> None:
         """Count again from the newest change of what the model sees."""

@@ -24,7 +24,7 @@ from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError, ContextOverflow
 from nbchat.providers.base import Request
 from nbchat.providers.model_info import ModelInfo
-from nbchat.providers.tokens import TokenCounter
+from nbchat.providers.tokens import SPARE_SIZES, TokenCounter
 from nbchat.rendering.banners import compaction_text, notice_text
 from nbchat.testing import Line, ScriptedProvider, fails, says
 
@@ -525,6 +525,7 @@ def test_of_what_was_compacted_only_sums_of_tokens_are_kept():
     tracker.counter = counter = NotingCounter()
     turns(agent, 10)
     sums = list(tracker.transcript_tokens(agent.session))
+    counter.count_entries(Entry("tool", f"{n}") for n in range(2 * SPARE_SIZES))
     for _ in agent.compact():
         pass
     assert agent.session.compaction is not None
