@@ -252,6 +252,9 @@ class SdkProvider(ABC):
 
     def count_tokens(self, request: Request) -> int:
         """Input tokens of a request, counted here."""
+        return self._counted_here(request)
+
+    def _counted_here(self, request: Request) -> int:
         self._counter.keep(request.history)
         return estimated_tokens(request, self._counter)
 
@@ -265,7 +268,7 @@ class SdkProvider(ABC):
         self._largest_report = max(largest, reported)
         if usage.is_estimated or reported < max(LEAST_TRUNCATED, largest * NEARLY):
             return
-        sent = SdkProvider.count_tokens(self, request)
+        sent = self._counted_here(request)
         if sent < reported * TRUNCATED_FACTOR or self.truncated_at == reported:
             return
         self.truncated_at = self._window = reported

@@ -240,6 +240,7 @@ def _common_length(one: tuple[Entry, ...], other: tuple[Entry, ...]) -> int:
 def _estimated_usage(
     request: Request, entries: Iterable[Entry], counter: TokenCounter
 ) -> Usage:
+    counter.keep(request.history)
     counted = Usage(estimated_tokens(request, counter), counter.count_entries(entries))
     return replace(counted, is_estimated=True)
 

@@ -99,7 +99,8 @@ class Replay:
 
     def count_tokens(self, request: Request) -> int:
         """Tokens of the whole request by the local counter."""
-        sent = (entry._replace(content=wire_text(entry)) for entry in request.history)
+        sent = [entry._replace(content=wire_text(entry)) for entry in request.history]
+        self._counter.keep(sent)
         fixed = fixed_tokens(request.system, request.tools, self._counter)
         return fixed + self._counter.count_entries(sent)
 

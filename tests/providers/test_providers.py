@@ -41,6 +41,7 @@ from faults import (
     overloaded,
     timeout_for,
 )
+from measures import Noting
 from openai.types.responses import ResponseTextConfigParam
 from openai.types.shared_params import ResponseFormatJSONSchema
 from provider_kit import (
@@ -86,6 +87,7 @@ from nbchat.providers.model_info import model_info
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.providers.streaming import stream_with_retries
+from nbchat.providers.tokens import CHARACTERS, SPARE_SIZES
 
 
 @tool
@@ -242,6 +244,18 @@ def test_without_a_reported_usage_tokens_are_counted_here(server, provider, dial
     assert usage.is_estimated
     assert 1 <= usage.input_tokens < 20
     assert usage.output_tokens >= 3
+
+
+def test_what_is_counted_for_a_server_that_reports_no_usage_is_forgotten(
+    server, provider, dialect
+):
+    counter = vars(provider)["_counter"] = Noting(CHARACTERS)
+    compacted = [Entry("tool", f"result {number}") for number in range(SPARE_SIZES + 9)]
+    counter.count_entries(compacted)
+    server.script(dialect.text("one two three", usage=None))
+    reply_of(provider)
+    counter.count_entry(compacted[0])
+    assert counter.seen.count("result 0") == 2
 
 
 @pytest.mark.parametrize(

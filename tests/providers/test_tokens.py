@@ -8,6 +8,7 @@ from copy import deepcopy
 
 import pytest
 from cpu_time import CpuTime
+from measures import Noting
 
 from nbchat.conversation.entries import Entry
 from nbchat.providers.base import Request
@@ -128,18 +129,6 @@ def test_counting_keeps_no_text_in_memory():
     tracemalloc.stop()
     assert kept < 200_000
     assert counter.count_entry(Entry("user", "hello")) == ENTRY_OVERHEAD + 1
-
-
-class Noting(TokenCounter):
-    """A counter that notes what it looked at."""
-
-    def __init__(self, encoding: str = "o200k_base") -> None:
-        super().__init__(encoding)
-        self.seen: list[str] = []
-
-    def count(self, text: str) -> int:
-        self.seen.append(text)
-        return super().count(text)
 
 
 def test_the_counter_keeps_the_sizes_of_a_history_and_few_others():

@@ -22,6 +22,7 @@ import pytest
 from cpu_time import CpuTime
 from driving import finished, replied
 from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
+from measures import Noting
 from recorded_usage import read_recorded
 from trajectories import read_trajectories
 
@@ -110,18 +111,6 @@ def provider_at(server: FaultServer, kind: str) -> SdkProvider:
 
 
 DIALECTS = {"openai": OpenAIDialect(), "anthropic": AnthropicDialect()}
-
-
-class Noting(TokenCounter):
-    """A counter that notes what it looked at."""
-
-    def __init__(self, encoding: str = "o200k_base") -> None:
-        super().__init__(encoding)
-        self.seen: list[str] = []
-
-    def count(self, text: str) -> int:
-        self.seen.append(text)
-        return super().count(text)
 
 
 # Requirements, functional

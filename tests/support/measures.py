@@ -238,6 +238,18 @@ def _parts(
     ]
 
 
+class Noting(TokenCounter):
+    """A counter that notes what it looked at."""
+
+    def __init__(self, encoding: str = "o200k_base") -> None:
+        super().__init__(encoding)
+        self.seen: list[str] = []
+
+    def count(self, text: str) -> int:
+        self.seen.append(text)
+        return super().count(text)
+
+
 READ = Entry("assistant", "I see.")
 """What a model says to a result."""
 

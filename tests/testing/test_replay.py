@@ -1,8 +1,12 @@
 """Recorded conversations, said again word for word."""
 
+from measures import Noting
+
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
+from nbchat.providers.base import Request
+from nbchat.providers.tokens import CHARACTERS, SPARE_SIZES
 from nbchat.testing.replay import (
     Replay,
     recorded_decisions,
@@ -30,6 +34,15 @@ def played(replay: Replay, policy: str = "off") -> Agent:
         agent.max_steps = len(turn.steps)
         list(agent.run(turn.text))
     return agent
+
+
+def test_the_counter_of_a_replay_forgets_the_sizes_of_what_was_compacted():
+    replay = Replay([])
+    counter = vars(replay)["_counter"] = Noting(CHARACTERS)
+    asked = [Entry("user", f"Is it {number}?") for number in range(SPARE_SIZES + 3)]
+    for entry in [*asked, asked[-1], asked[0]]:
+        replay.count_tokens(Request((entry,)))
+    assert counter.seen.count("Is it 0?") == 2
 
 
 def test_a_recording_is_split_into_turns_and_steps():

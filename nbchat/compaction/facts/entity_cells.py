@@ -460,7 +460,7 @@ def with_telling_values(
 
 
 def _listed(row: Row) -> Iterator[set[str]]:
-    """The ids of things that a row has several of in one field."""
+    """The ids and dates that a row has several of in one field."""
     found: dict[str, set[str]] = defaultdict(set)
     for cell in row.cells:
         if cell.facts and form_weight(cell.facts[0].value) >= NAME:
