@@ -83,6 +83,11 @@ characters of such a message: a request is longer."""
 MOST_TURNS = 600
 """The newest turns that are looked at."""
 
+MOST_OPEN_CALLS = 130
+"""Calls of open conversations that come first. With 100 after ten compactions 3 %
+fewer of the values of next calls are kept, with 160 after 300,000 tokens 1 %
+(`tests/benchmarks/reader.py --folds 10`, `longrun.py --tokens 300000`)."""
+
 ASKING_CHARACTERS = 400
 """The end of a message, in which it asks."""
 
@@ -244,11 +249,13 @@ class Matters:
         conversation that has records, or where a question came in place of an answer.
         """
         later = _Later()
+        people = self._people_of_threads()
         seen: set[int] = set()
         going_on: set[int] = set()
         reply = None
         for number in range(len(self._turns) - 1, -1, -1):
             thread = self._assigned[number].thread
+            whose = people[thread]
             is_over = thread in going_on or self._is_followed(number)
             for index in reversed(self._turns[number]):
                 entry = self._entries[index]
@@ -261,17 +268,24 @@ class Matters:
                 if (
                     asks
                     and not is_over
-                    and _is_open(names, reply, later, is_known=is_known)
+                    and _is_open(names, reply, later, is_known=is_known, whose=whose)
                 ):
                     yield index
                 if names or asks:
-                    later.add(names)
+                    later.add(names, whose)
             seen.add(thread)
             if self._goes_on(number):
                 going_on.add(thread)
             for call in filter(_is_try, self._called[number]):
-                later.add(_asked(call))
+                later.add(_asked(call), whose)
             reply = self._prompts[number] or reply
+
+    def _people_of_threads(self) -> dict[int, frozenset[Field]]:
+        """The people of each conversation."""
+        found: dict[int, set[Field]] = defaultdict(set)
+        for given, person in zip(self._assigned, self._people, strict=True):
+            found[given.thread] |= {person} if person else set()
+        return {thread: frozenset(people) for thread, people in found.items()}
 
     def _is_followed(self, number: int) -> bool:
         """Whether the next message answers an exchange, though it names nothing."""
@@ -299,25 +313,40 @@ class Matters:
     def _open_calls(self) -> set[int]:
         """The calls of conversations that wait, their repetitions for others included.
 
+        The newest conversation comes first. One whose calls are too many beside those
+        of newer ones is passed over: its person may have been served all day.
+        """
+        same: dict[str, set[int]] = defaultdict(set)
+        theirs: dict[Field | None, set[str]] = defaultdict(set)
+        for call in self._calls:
+            same[call.scope].add(call.index)
+            for owner in self._people_in(call):
+                theirs[owner].add(call.scope)
+        for number, person in enumerate(self._people):
+            theirs[person].update(call.scope for call in self._called[number])
+        theirs[None] = set()
+        found = set[int]()
+        for turns in self._open_turns():
+            scopes = {call.scope for number in turns for call in self._called[number]}
+            scopes = scopes.union(*(theirs[self._people[number]] for number in turns))
+            wider = found.union(*map(same.__getitem__, scopes))
+            found = wider if len(wider) <= MOST_OPEN_CALLS else found
+        return found
+
+    def _open_turns(self) -> Iterator[list[int]]:
+        """The exchanges of each conversation that waits, the newest conversation first.
+
         Of several people the newest waits, too. A question without ids of an unknown
         person is quoted, but is too uncertain to keep records for it.
         """
-        named = (n for n in self.waiting if self._is_named(n))
-        waiting = {self._turn_at(index) for index in named}
-        threads = {self._assigned[number].thread for number in waiting}
-        waiting |= {n for n, a in enumerate(self._assigned) if a.thread in threads}
         if len(set(self._people) - {None}) > 1:
-            waiting.add(len(self._turns) - 1)
-        people = {self._people[number] for number in waiting}
-        found = set[int]()
-        for number, person in enumerate(self._people):
-            if number in waiting or (person is not None and person in people):
-                found |= {call.index for call in self._called[number]}
-        for call in self._calls:
-            if not people.isdisjoint(self._people_in(call)):
-                found.add(call.index)
-        scopes = {call.scope for call in self._calls if call.index in found}
-        return {call.index for call in self._calls if call.scope in scopes}
+            yield [len(self._turns) - 1]
+        turns: dict[int, list[int]] = defaultdict(list)
+        for number, given in enumerate(self._assigned):
+            turns[given.thread].append(number)
+        named = filter(self._is_named, self.waiting)
+        threads = (self._assigned[self._turn_at(index)].thread for index in named)
+        yield from map(turns.__getitem__, dict.fromkeys(threads))
 
 
 @lru_cache(CACHED_TEXTS)
@@ -433,29 +462,46 @@ class _Later:
         self.count = 0
         """How many texts and calls there are."""
         self._places = defaultdict[str, list[int]](list)
+        self._whose: list[frozenset[Field]] = []
 
-    def add(self, names: Iterable[str]) -> None:
-        """Add the ids of a text or a call."""
+    def add(self, names: Iterable[str], whose: frozenset[Field]) -> None:
+        """Add the ids of a text or a call in a conversation of some people."""
         for name in names:
             self._places[name].append(self.count)
+        self._whose.append(whose)
         self.count += 1
 
-    def is_about(self, names: Collection[str]) -> bool:
-        """Whether one of them has as many of these ids as speak of the same."""
+    def is_about(self, names: Collection[str], whose: frozenset[Field]) -> bool:
+        """Whether one of them has as many of these ids as speak of the same.
+
+        Two customers may be offered one flight: what is said to another is not counted.
+        """
         shared = Counter(n for name in names for n in self._places.get(name, ()))
         enough = max(1, SAME_SHARE * len(names))
-        return any(count >= enough for count in shared.values())
+        return any(
+            count >= enough and not _are_others(whose, self._whose[place])
+            for place, count in shared.items()
+        )
+
+
+def _are_others(people: frozenset[Field], others: frozenset[Field]) -> bool:
+    return bool(people and others) and people.isdisjoint(others)
 
 
 def _is_open(
-    names: frozenset[str], reply: str | None, later: _Later, *, is_known: bool
+    names: frozenset[str],
+    reply: str | None,
+    later: _Later,
+    *,
+    is_known: bool,
+    whose: frozenset[Field],
 ) -> bool:
     """Whether nothing that came later answers, carries out or replaces a proposal.
 
     `reply` is the next message of a person; without one the proposal is in the newest
     exchange, which is kept whole.
     """
-    if reply is None or _is_answer(reply, names) or later.is_about(names):
+    if reply is None or _is_answer(reply, names) or later.is_about(names, whose):
         return False
     is_asked = not later.count and _QUESTION.search(reply) is not None
     return bool(names) or is_known or is_asked

@@ -6,7 +6,7 @@ from itertools import takewhile
 import pytest
 
 from nbchat.compaction.facts.facts import collect_facts
-from nbchat.compaction.facts.open_questions import Matters
+from nbchat.compaction.facts.open_questions import MOST_OPEN_CALLS, Matters
 from nbchat.compaction.facts.open_requests import open_matters, quote
 from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.compaction.facts.threads import Exchange, assigned
@@ -391,6 +391,22 @@ def test_of_the_questions_to_one_person_the_newest_waits():
     assert waits == [f'- "Shall I return #W4220?"{ANN}']
 
 
+@pytest.mark.parametrize("person", ["bob_ray_7", "ann_lee_12"])
+def test_what_is_done_for_another_person_answers_no_proposal(person: str):
+    asks = "{} may go by AB-266. Shall I do that?"
+    said = [Entry("user", "My trip, please.")]
+    said += looked_up(1, order_id="W-4219", user_id="ann_lee_12")
+    said += [Entry("assistant", asks.format("W-4219")), *closed(2)]
+    said += [Entry("user", "My other trip, please.")]
+    said += looked_up(2, order_id="W-5311", user_id=person)
+    said += [Entry("assistant", asks.format("W-5311")), Entry("user", "Yes, please.")]
+    said += did("change_trip", trip="W-5311", by="AB-266")
+    said += [Entry("assistant", "W-5311 goes by AB-266."), Entry("user", "Hello.")]
+    waits = [line for line in lines_of(*said) if "Shall" in line]
+    is_another = person != "ann_lee_12"
+    assert waits == [f'- "{asks.format("W-4219")}"{ANN}'] * is_another
+
+
 def test_an_answer_that_speaks_of_no_record_has_no_owner():
     said = [
         Entry("user", "What about my order?"),
@@ -493,6 +509,24 @@ def test_all_records_of_a_conversation_that_waits_are_open():
     ]
     matters = Matters(said, ReadEntries(said).calls_by(frozenset()))
     assert 2 in matters.open_calls
+
+
+@pytest.mark.parametrize("count", [3, MOST_OPEN_CALLS])
+def test_an_older_conversation_with_too_many_records_leaves_newer_ones_theirs(
+    count: int,
+):
+    many = [
+        entry
+        for number in range(count - 1)
+        for entry in looked_up(number, order_id=f"#W{number}", user_id="ann_lee_12")
+    ]
+    older = [*many, *customer("ann_lee_12", 4219, "Shall I cancel {}?")]
+    newer = customer("bob_ray_7", 5311, "Shall I cancel {}?")
+    said = [*older, *newer, *closed(1), Entry("user", "Hello.")]
+    matters = Matters(said, ReadEntries(said).calls_by(frozenset()))
+    assert len(matters.waiting) == 2
+    assert len(older) + 2 in matters.open_calls
+    assert (len(older) - 2 in matters.open_calls) == (count == 3)
 
 
 def test_no_records_are_kept_for_a_question_without_ids_of_an_unknown_person():
