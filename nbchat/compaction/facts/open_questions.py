@@ -136,6 +136,10 @@ class Matters:
         is_last = number >= 0 and index == self._answer_in(self._turns[number])
         return self._people[number] if is_last else None
 
+    def is_named(self, index: int) -> bool:
+        """Whether a message names ids, or its person is known."""
+        return bool(self._named_in(index)) or self.owner(index) is not None
+
     def choice_before(self, index: int) -> int | None:
         """The message in which a person chose what a question does not name.
 
@@ -306,10 +310,6 @@ class Matters:
         asks = answer is not None and self._asks(answer)
         return bool(asks) or not _only_asks(self._prompts[number] or "?")
 
-    def _is_named(self, index: int) -> bool:
-        """Whether a message names ids, or its person is known."""
-        return bool(self._named_in(index)) or self.owner(index) is not None
-
     def _open_calls(self) -> set[int]:
         """The calls of conversations that wait, their repetitions for others included.
 
@@ -344,7 +344,7 @@ class Matters:
         turns: dict[int, list[int]] = defaultdict(list)
         for number, given in enumerate(self._assigned):
             turns[given.thread].append(number)
-        named = filter(self._is_named, self.waiting)
+        named = filter(self.is_named, self.waiting)
         threads = (self._assigned[self._turn_at(index)].thread for index in named)
         yield from map(turns.__getitem__, dict.fromkeys(threads))
 

@@ -5,7 +5,7 @@ Gaps are marked.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from math import sqrt
 
 from nbchat.compaction.facts.open_questions import (
@@ -66,13 +66,17 @@ def open_matters(
 ) -> list[str]:
     """Lines that quote the last request and what waits for an answer, newest first.
 
-    First each has a fair share, of which a proposal takes only its best parts where not
-    all fits. Then the best parts of all have what is left.
+    Where not all fits, questions without ids of unknown people are omitted. First each
+    has a fair share, of which a proposal then takes only its best parts. The best parts
+    of all have what is left.
     """
     fitting = max(1, budget_tokens // AROUND_TOKENS)
     found = list(islice(_quoted_entries(transcript, stop, matters), fitting))
     sizes = [_size(transcript[index].content, counter) for _, index in found]
     is_tight = sum(sizes) > budget_tokens
+    if is_tight:
+        found = list(_named(found, matters))
+        sizes = [_size(transcript[index].content, counter) for _, index in found]
     quotations: list[Quotation] = []
     left = budget_tokens
     for number, (title, index) in enumerate(found):
@@ -99,6 +103,16 @@ def open_matters(
         text = each.text
         lines.append((title, quote_line(text, _whose(owner, text)) if text else ""))
     return _titled(lines)
+
+
+def _named(
+    found: Sequence[tuple[str, int]], matters: Matters
+) -> Iterator[tuple[str, int]]:
+    """All but questions of which neither they nor a choice says what they are about."""
+    for (title, index), (following, _) in pairwise([*found, ("", -1)]):
+        is_question = title == WAITING_TITLE and following != CHOSEN_TITLE
+        if not is_question or matters.is_named(index):
+            yield title, index
 
 
 def _extend(quotations: Sequence["Quotation"], budget_tokens: int) -> None:

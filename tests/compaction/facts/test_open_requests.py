@@ -738,15 +738,27 @@ def test_of_what_a_yes_agrees_to_a_point_with_more_ids_does_not_count_more():
         assert "HAT101" not in shown
 
 
+CHATTY = "I looked at it for you. " * 12 + "Would you like to hear more?"
+
+
 def test_words_without_ids_are_cut_short_where_not_all_fits():
-    chatty = "I looked at it for you. " * 12 + "Would you like to hear more?"
     said = [Entry("user", "Hello."), Entry("assistant", CHANGES), Entry("user", "Why?")]
-    said += [Entry("assistant", chatty), Entry("user", "Why?")]
+    said += [Entry("assistant", CHATTY)]
     lines = open_matters(said, len(said), Matters(said, []), 160, COUNTER)
     (words,) = [line for line in lines if "hear more" in line]
     assert COUNTER.count(words) < 50
     (proposal,) = [line for line in lines if "A-7731" in line]
     assert "12 Rose Lane" in proposal
+
+
+def test_a_question_without_ids_of_an_unknown_person_is_omitted_where_not_all_fits():
+    said = [Entry("user", "Hello."), Entry("assistant", CHANGES), Entry("user", "Why?")]
+    said += [Entry("assistant", CHATTY), Entry("user", "Why?")]
+    matters = Matters(said, [])
+    for budget, is_quoted in ((160, False), (1_000, True)):
+        text = "\n".join(open_matters(said, len(said), matters, budget, COUNTER))
+        assert ("hear more" in text) == is_quoted
+        assert "12 Rose Lane" in text
 
 
 def test_where_the_proposal_is_too_long_its_question_is_quoted():
