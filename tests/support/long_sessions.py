@@ -23,7 +23,8 @@ DOMAINS = ("airline", "retail", "telecom", "coding")
 
 _DATE = re.compile(r"(?:19|20)\d\d-[01]\d-[0-3]\d")
 _YEAR = re.compile(r"(?:19|20)\d\d")
-_TOKEN = re.compile(rf"{_DATE.pattern}|[^\W_]+")
+_PHONE = re.compile(r"\d{3}-\d{3}-\d{4}\b")
+_TOKEN = re.compile(rf"{_DATE.pattern}|\b{_PHONE.pattern}|[^\W_]+")
 _PERSON_ID = re.compile(r"\b([a-z]{2,})_([a-z]{2,})_\d{3,}")
 _NAME_FIELD = re.compile(r'"(?:first_name|last_name|full_name)": ?"([^"]+)"')
 _CODE_FIELD = re.compile(r'"\w*_id": ?"([A-Z0-9]{5,})"')
@@ -105,7 +106,9 @@ def renamed(
 ) -> Trajectory:
     """The conversation with other ids, numbers, dates and names of the same form.
 
-    Words in `known` stay, as do years and numbers below 100: quantities and steps.
+    Words in `known` stay, as do years and numbers below 100: quantities and steps. A
+    phone number changes even if the rules of the desk have it as an example, so that no
+    two customers share one.
     """
     change = _substitution(run, known, chance)
     entries = tuple(
@@ -130,7 +133,7 @@ def _substitution(
 
     def other(found: re.Match[str]) -> str:
         word = found[0]
-        if word in codes:
+        if word in codes or _PHONE.fullmatch(word):
             return word.translate(letter_table | digit_table)
         if word.lower() in names:
             return word.translate(letter_table)
