@@ -59,6 +59,7 @@ def test_the_wheel_holds_what_the_product_needs(wheel_files: list[str], file: st
     assert [name for name in wheel_files if name.endswith(file)]
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_no_tests_no_database_and_no_model(wheel_files: list[str]):
     foreign = (".db", ".gguf", "conftest.py", ".pyc")
     assert [name for name in wheel_files if name.endswith(foreign)] == []

@@ -91,6 +91,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("place", PLACES)
 def test_no_part_of_a_secret_is_quoted(policy, place):

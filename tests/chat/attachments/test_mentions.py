@@ -69,6 +69,7 @@ def test_two_equal_mentions_are_one():
     assert found("@df and @df and @cell") == [("variable", "df"), ("cell", "")]
 
 
+@pytest.mark.slow
 @given(st.text(alphabet='@cell:filemage/. `\n"x\ud8003(', max_size=60))
 def test_any_text_can_be_read(text: str):
     for mention in mentions(text):

@@ -466,6 +466,7 @@ def test_any_json_gets_smaller_or_stays_and_twice_is_once(value: list, repeat: i
     assert prune_text(entry, COUNTER, position=7) == once
 
 
+@pytest.mark.slow
 @given(text=st.text(max_size=400), mark=st.sampled_from(["", "\n", "\t", ",", " | "]))
 def test_any_text_gets_smaller_or_stays_and_twice_is_once(text: str, mark: str):
     entry = Entry("tool", (text + mark) * 50, "1", "get")

@@ -46,6 +46,7 @@ def test_the_modules_send_and_apply_the_messages_of_the_protocol() -> None:
     assert not is_valid({"type": "send", "text": "", "id": "x"}, "view_to_kernel")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", UNIT_TESTS, ids=lambda file: file.name)
 def test_what_needs_no_browser_passes_in_node(file: Path) -> None:
     node, _ = compute_driver_executable()  # Playwright brings one
