@@ -205,7 +205,7 @@ def shown_fields(
     for part in parts:
         for field in all_fields(part):
             is_own = field.name == part.label_field
-            if field.name in told or (not is_own and field.text in part.label):
+            if field.name in told or (not is_own and _says(part.label, field.text)):
                 continue  # which the title or the id says
             if not is_own and is_short and _is_had_again(field, part, weights):
                 continue
@@ -258,7 +258,15 @@ def _unsaid_by_label(part: Record) -> dict[str, str]:
     fields = list(all_fields(part))
     counts = Counter(field.name for field in fields)
     once = (field for field in fields if counts[field.name] == 1)
-    return {field.name: field.text for field in once if field.text not in part.label}
+    return {f.name: f.text for f in once if not _says(part.label, f.text)}
+
+
+def _says(label: str, text: str) -> bool:
+    """Whether an id has a value in it: `gift_card_9935` says `gift_card`, not 35."""
+    if text not in label:  # most are not, and a search takes longer
+        return False
+    own = rf"(?<![^\W_]){re.escape(text)}(?![^\W_])"
+    return re.search(own, label) is not None
 
 
 def all_fields(part: Record) -> Iterator[Field]:

@@ -261,3 +261,28 @@ def test_where_all_fits_a_part_has_its_amounts():
     bills = [{"bill_id": f"B-{n}77", "total": 40 + n} for n in range(1, 4)]
     said = looked_up("get_customer", {"id": "C-1001", "bills": bills}, id="C-1001")
     assert "B-177, 41; B-277, 42; B-377, 43" in lines_of(said, 1_000)
+
+
+def test_a_number_that_an_id_has_inside_by_chance_is_no_part_of_the_id():
+    ways = [
+        {"id": "certificate_5654574", "source": "certificate", "amount": 310},
+        {"id": "gift_card_9935351", "source": "gift_card", "amount": 35},
+    ]
+    user = {
+        "user_id": "ann_lee_12",
+        "payment_methods": {way["id"]: way for way in ways},
+    }
+    (call,) = ReadEntries(looked_up("get_user", user, user_id="ann_lee_12")).calls
+    assert call.record is not None
+    cells = part_cells(
+        [(name, n, part) for n, (name, part) in enumerate(call.record.parts)],
+        "users",
+        {("users", "payment_methods"): ["id"]},
+        entity="ann_lee_12",
+        call=call,
+        weights=Weights(10, Uses()),
+    )
+    assert [(cell.column, cell.text) for _, cell in cells] == [
+        ("payment_methods (id)", "certificate_5654574, amount 310"),
+        ("payment_methods (id)", "gift_card_9935351, amount 35"),
+    ]
