@@ -298,9 +298,30 @@ class Matters:
             return False
         answer = self._answer_in(self._turns[number])
         reply = self._prompts[number + 1]
-        return answer is not None and bool(
-            reply and _answers(reply, self._entries[answer].content)
-        )
+        if answer is None or not reply:
+            return False
+        asked = self._entries[answer].content
+        return _answers(reply, asked) and not self._fits_another(reply, asked, number)
+
+    def _fits_another(self, reply: str, asked: str, number: int) -> bool:
+        """Whether a reply speaks as much of what another conversation asked before.
+
+        Of two people who were asked to confirm a change either may say "yes".
+        """
+        said = content_of(reply.lower())
+        own = len(said & content_of(asked.lower()))
+        thread = self._assigned[number].thread
+        seen = {thread}
+        for each in range(number - 1, max(-1, number - MOST_BETWEEN), -1):
+            thread = self._assigned[each].thread
+            at = self._answer_in(self._turns[each])
+            if thread in seen or at is None:
+                continue
+            seen.add(thread)
+            shared = said & content_of(self._entries[at].content.lower())
+            if self._asks(at) and len(shared) >= max(1, own):
+                return True
+        return False
 
     def _goes_on(self, number: int) -> bool:
         """Whether an exchange is an answer to what its conversation asked before."""

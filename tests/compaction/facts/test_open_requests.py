@@ -317,6 +317,27 @@ def test_who_greets_begins_a_conversation_though_it_names_the_same():
     assert waiting(question, *customer("bob_ray_1", 5001, "{} is sent."), *other)
 
 
+@pytest.mark.parametrize(
+    ("reply", "still"),
+    [
+        ("Yes, I would like to proceed, please.", ["change", "return"]),
+        ("Yes, I'd like to proceed with the return, please.", ["change"]),
+    ],
+)
+def test_a_yes_that_fits_an_earlier_question_of_another_person_leaves_both_open(
+    reply: str, still: list[str]
+):
+    said = [
+        *customer("bob_ray_1", 5001, "Shall I proceed with the change of {}?"),
+        *customer("ann_lee_12", 4219, "Shall I proceed with the return of {}?"),
+        Entry("user", reply),
+        Entry("assistant", "A card from the profile can be used for it."),
+        Entry("user", "Hello."),
+    ]
+    lines = [line for line in lines_of(*said) if "Shall I proceed" in line]
+    assert [kind for kind in ("change", "return") if kind in "".join(lines)] == still
+
+
 def test_an_answer_is_recognized_after_other_conversations():
     between = customer("bob_ray_1", 5001, "{} is sent.")
     question = customer("ann_lee_12", 4219, "Shall I return {} to the card or account?")
