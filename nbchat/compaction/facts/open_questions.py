@@ -77,8 +77,9 @@ READ_CHARACTERS, CACHED_TEXTS = 4_000, 2_000
 """Characters of a message that are compared, and messages whose words are kept."""
 
 MOST_BETWEEN, MOST_CHOOSING = 60, 200
-"""Turns before a question in which a person may have chosen what it is about, and
-characters of such a message: a request is longer."""
+"""Turns before a question in which a person may have chosen what it is about, or which
+may have asked what the next message answers; and characters of a choice: a request is
+longer."""
 
 MOST_TURNS = 600
 """The newest turns that are looked at."""
@@ -308,17 +309,16 @@ class Matters:
 
         Of two people who were asked to confirm a change either may say "yes".
         """
-        said = content_of(reply.lower())
-        own = len(said & content_of(asked.lower()))
-        thread = self._assigned[number].thread
-        seen = {thread}
-        for each in range(number - 1, max(-1, number - MOST_BETWEEN), -1):
+        said = _content(reply[:READ_CHARACTERS])
+        own = len(said & _content(asked[:READ_CHARACTERS]))
+        seen = {self._assigned[number].thread}
+        for each in reversed(range(max(0, number - MOST_BETWEEN), number)):
             thread = self._assigned[each].thread
             at = self._answer_in(self._turns[each])
             if thread in seen or at is None:
                 continue
             seen.add(thread)
-            shared = said & content_of(self._entries[at].content.lower())
+            shared = said & _content(self._entries[at].content[:READ_CHARACTERS])
             if self._asks(at) and len(shared) >= max(1, own):
                 return True
         return False
