@@ -487,7 +487,7 @@ class CompactionEngine:
             earlier=plan.earlier,
             system=system,
             records=records,
-            other=(*said[: plan.start], *said[plan.stop :]),
+            other=(said[: plan.start], said[plan.stop :]),
         )
 
     def _fallbacks(

@@ -14,29 +14,44 @@ from nbchat.compaction.exact_json import Number, parsed, written
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import with_hidden_secrets
 from nbchat.conversation.secret_masking import HIDDEN, without_secrets
+from nbchat.conversation.transcript import TranscriptView
 
 
 class MaskedEntries:
-    """Masks each entry once, and returns the same object for it every time."""
+    """Masks each entry once."""
 
     def __init__(self) -> None:
         """Start with nothing masked."""
-        self._masked: dict[Entry, Entry] = {}
-        self._summary: dict[Entry, Entry] = {}
+        self._newest: dict[Entry, Entry] = {}
+        self._transcript: tuple[TranscriptView, dict[int, Entry]] | None = None
+        """What was masked last, and what is changed in it."""
 
     def of(self, entries: Iterable[Entry]) -> list[Entry]:
-        """The entries without the secrets in their texts."""
-        return [self._of(entry) for entry in entries]
+        """A few entries without the secrets in their texts; kept for the next call."""
+        known, newest = self._newest, dict[Entry, Entry]()
+        masked_entries = []
+        for entry in entries:
+            newest[entry] = known.get(entry) or newest.get(entry) or masked(entry)
+            masked_entries.append(newest[entry])
+        self._newest = newest
+        return masked_entries
 
-    def _of(self, entry: Entry) -> Entry:
-        is_summary = entry.role == "summary"
-        known = self._summary if is_summary else self._masked
-        found = known.get(entry)
-        if found is None:
-            if is_summary:  # of those before nothing is asked again
-                known.clear()
-            found = known[entry] = masked(entry)
-        return found
+    def of_transcript(self, view: TranscriptView) -> TranscriptView:
+        """A transcript without the secrets in its texts; only what is new is masked.
+
+        All is, where the entries of the last call were changed, as by an exclusion.
+        """
+        start, changes = 0, dict(view.changes)
+        if self._transcript is not None:
+            before, masked_before = self._transcript
+            if before == view[: len(before)]:
+                start, changes = len(before), masked_before
+        for index, entry in enumerate(view[start:], start):
+            hidden = masked(entry)
+            if hidden is not entry or index in view.changes:
+                changes[index] = hidden
+        self._transcript = view, changes
+        return TranscriptView(view.source, changes, len(view))
 
 
 def masked(entry: Entry) -> Entry:

@@ -123,7 +123,7 @@ class SummaryBuilder:
     def __post_init__(self) -> None:
         """Take the transcript once: it is as long as the conversation."""
         masked = self.readings.masked
-        transcript = masked.of(self.session.included_transcript)
+        transcript = masked.of_transcript(self.session.included_transcript)
         object.__setattr__(self, "transcript", transcript)
         object.__setattr__(self, "to_cover", transcript[: self.plan.stop])
         object.__setattr__(self, "covered", masked.of(self.plan.covered))
@@ -397,6 +397,7 @@ class SummaryBuilder:
                 counter,
                 quotes=self._quotes(read, covered, summary, *kinds),
                 rules_tokens=self._rules_tokens(budget_tokens, summary),
+                read=read,
             )
             if beside is not None:
                 used = counter.count("\n".join(sections)) if sections else 0

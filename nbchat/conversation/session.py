@@ -4,31 +4,27 @@ The transcript is append-only. A compaction is a record beside it, and
 `Session.history` is computed from both; so nothing is ever lost.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
-from typing import overload
 
 from nbchat.conversation.entries import (
     Compaction,
     Entry,
     Usage,
-    add_to_hash,
     html_table,
-    prefix_hash,
     prefix_hashes,
 )
 from nbchat.conversation.search import SearchResults, find, ranked
 from nbchat.conversation.search_index import SearchIndex
+from nbchat.conversation.transcript import PackedList, Transcript, TranscriptView
 from nbchat.conversation.turns import (
     count_messages,
     last_prompt,
     last_turn,
 )
-from nbchat.errors import HistoryError, NbchatError
-
-ROLES = ("user", "assistant", "tool", "thinking", "summary")
+from nbchat.errors import NbchatError
 
 CHECKPOINT = "Checkpoint: "
 """The prefix of the pin that holds the state of the work."""
@@ -42,89 +38,61 @@ Ancestors = tuple[tuple[str, int], ...]
 """Of a branch: the ids of the sessions that it comes from, the oldest first, each with
 the position from which the next one differs."""
 
-SHOWN_LENGTH = 60
-"""Characters of an invalid entry that an error shows."""
-
 CHANGED = "the messages it covers were changed"
 NEVER_ENDED = "the kernel stopped while it ran"
 """Reasons why a loaded compaction is not active."""
 
 
 def apply_compactions(
-    entries: Iterable[Entry], compactions: Iterable[Compaction]
+    entries: Sequence[Entry], compactions: Collection[Compaction]
 ) -> list[Entry]:
     """Entries as the model sees them under active compactions, oldest first.
 
     Pruned outputs are shortened, excluded entries replaced by a note, and the summary
     that covers most replaces the entries it covers.
     """
-    active = sorted(compactions, key=lambda record: record.is_exclusion)
-    view = list(entries)
-    for record in active:
+    summary = _farthest_summary([*compactions])
+    start = summary.stop if summary else 0
+    changes = _changes(entries, compactions, start)
+    rest = enumerate(entries[start:], start)
+    view = [changes.get(index, entry) for index, entry in rest]
+    return [summary.entry, *view] if summary else view
+
+
+def _changes(
+    entries: Sequence[Entry], compactions: Iterable[Compaction], start: int = 0
+) -> dict[int, Entry]:
+    """The entries from `start` on that compactions shorten or exclude, changed."""
+    changes: dict[int, Entry] = {}
+    for record in sorted(compactions, key=lambda record: record.is_exclusion):
         for index, content in record.replacements:
-            if index < len(view):
-                view[index] = view[index].with_content(content)
-    summary = _farthest_summary(active)
-    return [summary.entry, *view[summary.stop :]] if summary else view
+            if start <= index < len(entries):
+                entry = changes.get(index) or entries[index]
+                changes[index] = entry.with_content(content)
+    return changes
 
 
-class Transcript(Sequence[Entry]):
-    """All entries in order; append-only."""
+class UsageList(PackedList[tuple[int, Usage]]):
+    """The usage of each reply, with the length of the transcript after it."""
 
-    def __init__(self, entries: Iterable[Sequence[str]] = ()) -> None:
-        """Start with entries, or with the plain tuples they equal."""
-        self._entries = [_entry(*pair) for pair in enumerate(entries)]
-        self._hashed = 0, sha256()
-        """How many entries were hashed, and their digest."""
+    def __init__(self, values: Iterable[tuple[int, Usage]] = ()) -> None:
+        """Start with what a store has kept."""
+        super().__init__(values)
+        self._lengths = array("q", (length for length, _ in self))
+        self.total = sum((usage for _, usage in self), Usage())
+        """The usage of all replies."""
 
-    def __reduce__(self) -> tuple[type["Transcript"], tuple[list[Entry]]]:
-        """Copy the entries alone: a digest can be neither pickled nor copied."""
-        return Transcript, (self._entries,)
+    def append(self, value: tuple[int, Usage]) -> None:
+        """Add the usage of a new reply."""
+        super().append(value)
+        length, usage = value
+        self._lengths.append(length)
+        self.total += usage
 
-    def __repr__(self) -> str:
-        """The length, never the contents."""
-        return f"<Transcript of {len(self)} entries>"
-
-    def __eq__(self, other: object) -> bool:
-        """Equal to any sequence of equal entries."""
-        return isinstance(other, Sequence) and self._entries == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __len__(self) -> int:
-        """How many entries."""
-        return len(self._entries)
-
-    def __iter__(self) -> Iterator[Entry]:
-        """Oldest first."""
-        return iter(self._entries)
-
-    @overload
-    def __getitem__(self, index: int) -> Entry: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Entry]: ...
-
-    def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
-        """One entry, or a slice as a list."""
-        return self._entries[index]
-
-    def append(self, entry: Entry) -> None:
-        """Add an entry; raises HistoryError for an invalid one."""
-        self._entries.append(_entry(len(self._entries), entry))
-
-    def prefix_hash(self, stop: int) -> str:
-        """The `prefix_hash` of the entries before an index.
-
-        Hashes those after the index of the last call, or all before an earlier one.
-        """
-        count, digest = self._hashed
-        if stop < count:
-            return prefix_hash(self._entries[:stop])
-        digest = digest.copy()
-        add_to_hash(digest, self._entries[count:stop])
-        self._hashed = min(stop, len(self)), digest
-        return digest.hexdigest()
+    def between(self, start: int, stop: int) -> list[Usage]:
+        """The usage of the replies at the indices from `start` to before `stop`."""
+        ends = (bisect_right(self._lengths, index) for index in (start, stop))
+        return [usage for _, usage in self[slice(*ends)]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +131,7 @@ class Session:
         self.session_id = session_id
         self.transcript = Transcript(transcript)
         self.compactions = _checked(_ended(compactions), self.transcript)
-        self.usages = list(usages)
+        self.usages = UsageList(usages)
         self.pins = tuple(pins)
         """Rules that are sent verbatim with every request, and the state of the work;
         oldest first."""
@@ -246,17 +214,25 @@ class Session:
         view, records = self._view, len(self.compactions)
         if view.records != records:
             active = [each for each in self.finished_compactions if each.is_active]
-            transcript = self.transcript[:]
-            entries = apply_compactions(transcript, active)
-            offset = len(transcript) - len(entries)
-            earlier = self.compactions[view.records - 1 : -1] if view.records else []
+            entries = apply_compactions(self.transcript, active)
+            summary = _farthest_summary(active)
+            covered = min(summary.stop, len(self.transcript)) if summary else 0
+            offset = covered - 1 if summary else 0
+            if view.records:
+                self._pack(view.records - 1)
             view = self._view = _View(records, active, offset, entries)
-            for each in earlier:
-                each.pack()
         known, length = len(view.entries), len(self.transcript)
         new = self.transcript[known + view.offset : length]
         view.entries[known : length - view.offset] = new
         return view
+
+    def _pack(self, start: int) -> None:
+        """Compress the records from an index on but for the newest."""
+        older = reversed(self.compactions[:start])
+        before = next((each for each in older if each.summary), None)
+        for each in self.compactions[start:-1]:
+            each.pack(before)
+            before = each if each.summary else before
 
     def unpruned(self, start: int, stop: int) -> list[Entry]:
         """Entries without later pruning; excluded ones stay excluded.
@@ -265,7 +241,9 @@ class Session:
         """
         records = self.active_compactions
         kept = [each for each in records if each.is_immediate or each.is_exclusion]
-        return apply_compactions(self.transcript[:stop], kept)[start:]
+        changes = _changes(self.transcript, kept, start)
+        entries = enumerate(self.transcript[start:stop], start)
+        return [changes.get(index, entry) for index, entry in entries]
 
     @property
     def excluded(self) -> dict[int, Compaction]:
@@ -274,12 +252,11 @@ class Session:
         return {index: each for each in records for index, _ in each.replacements}
 
     @property
-    def included_transcript(self) -> list[Entry]:
-        """The transcript without the content of excluded entries."""
-        records = self.active_compactions
-        return apply_compactions(
-            self.transcript, [each for each in records if each.is_exclusion]
-        )
+    def included_transcript(self) -> TranscriptView:
+        """The transcript of now without the content of excluded entries."""
+        records = [each for each in self.active_compactions if each.is_exclusion]
+        changes = _changes(self.transcript, records)
+        return TranscriptView(self.transcript, changes, len(self.transcript))
 
     def history_since(self, position: int) -> list[Entry]:
         """The history from a transcript index on."""
@@ -289,9 +266,8 @@ class Session:
     @property
     def usage(self) -> Usage:
         """The usage of all requests, those for summaries included."""
-        replies = [usage for _, usage in self.usages]
         summaries = {record.id: record.cost for record in self.compactions}
-        return sum([*replies, *summaries.values()], Usage())
+        return sum(summaries.values(), self.usages.total)
 
     def compaction_cost(self, record_id: str) -> Usage:
         """The usage of all requests under the id of a compaction."""
@@ -349,10 +325,7 @@ class Session:
 
     def usage_at(self, position: int) -> Usage | None:
         """The usage that was reported with an entry, if one was."""
-        index = bisect_left(self.usages, position + 1, key=lambda pair: pair[0])
-        if index < len(self.usages) and self.usages[index][0] == position + 1:
-            return self.usages[index][1]
-        return None
+        return next(iter(self.usages.between(position, position + 1)), None)
 
     def append(self, entry: Entry, usage: Usage | None = None) -> int:
         """Add an entry with its reply's usage; returns its index."""
@@ -474,34 +447,3 @@ def _checked(
 def _is_changed(record: Compaction, hashes: Mapping[int, str]) -> bool:
     is_known = record.prefix_hash and record.is_active
     return bool(is_known) and record.prefix_hash != hashes.get(record.stop)
-
-
-def _entry(position: int, fields: Sequence[str]) -> Entry:
-    """An entry from its fields; raises HistoryError for invalid ones."""
-    if type(fields) is Entry and fields[0] in ROLES:
-        for each in fields:  # a loop: a stored session has a hundred thousand
-            if type(each) is not str:
-                break
-        else:
-            return fields
-    is_tuple = isinstance(fields, tuple | list)
-    if not is_tuple or len(fields) not in (2, 3, 4, 5) or not _are_texts(fields):
-        raise HistoryError(
-            f"entry {position} is invalid: {_brief(fields)}; use a tuple of strings "
-            f"({', '.join(Entry._fields)}); the last three are optional"
-        )
-    if fields[0] not in ROLES:
-        raise HistoryError(
-            f"entry {position} has the unknown role {_brief(fields[0])}; use one of "
-            f"{', '.join(ROLES)} (a system prompt goes to Agent(system=...))"
-        )
-    return fields if isinstance(fields, Entry) else Entry(*fields)
-
-
-def _are_texts(values: Iterable[object]) -> bool:
-    return all(isinstance(value, str) for value in values)
-
-
-def _brief(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= SHOWN_LENGTH else f"{shown[:SHOWN_LENGTH]}..."

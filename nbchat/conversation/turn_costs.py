@@ -4,7 +4,6 @@ An unknown price is not zero: only tokens are shown then, and "at least" before 
 which a part is unknown.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -75,11 +74,7 @@ def usage_text(usage: Usage, *details: str) -> str:
 
 
 def _turn_cost(session: Session, turn: range) -> TurnCost:
-    first, end = (
-        bisect_right(session.usages, index, key=lambda pair: pair[0])
-        for index in (turn.start, turn.stop)
-    )
-    usages = [usage for _, usage in session.usages[first:end]]
+    usages = session.usages.between(turn.start, turn.stop)
     losses = tuple(filter(None, (usage.cache_loss for usage in usages)))
     return TurnCost(turn.start, turn.stop, len(usages), _sum(usages), losses)
 

@@ -32,8 +32,13 @@ def begins_message(entry: Entry, previous: Entry | None) -> bool:
 
 def message_starts(entries: Sequence[Entry]) -> list[int]:
     """Indices where messages begin."""
-    pairs = enumerate(zip(entries, [None, *entries], strict=False))
-    return [index for index, pair in pairs if begins_message(*pair)]
+    starts: list[int] = []
+    previous: Entry | None = None
+    for index, entry in enumerate(entries):
+        if begins_message(entry, previous):
+            starts.append(index)
+        previous = entry
+    return starts
 
 
 def count_messages(entries: Sequence[Entry]) -> int:
@@ -68,14 +73,22 @@ def has_unfinished_turn(entries: Sequence[Entry]) -> bool:
 
 def begins_turn(entries: Sequence[Entry], index: int) -> bool:
     """Whether a turn begins at an index."""
-    entry, previous = entries[index], entries[index - 1] if index else None
+    return _begins_turn(entries[index], entries[index - 1] if index else None)
+
+
+def _begins_turn(entry: Entry, previous: Entry | None) -> bool:
     continues = previous is not None and previous.is_of_user
     return entry.is_of_user and not continues
 
 
 def turns(entries: Sequence[Entry]) -> list[range]:
     """Indices of every turn; entries before the first prompt belong to none."""
-    starts = [index for index in range(len(entries)) if begins_turn(entries, index)]
+    starts: list[int] = []
+    previous: Entry | None = None
+    for index, entry in enumerate(entries):
+        if _begins_turn(entry, previous):
+            starts.append(index)
+        previous = entry
     return [range(*turn) for turn in pairwise([*starts, len(entries)])]
 
 

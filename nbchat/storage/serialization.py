@@ -17,7 +17,8 @@ from nbchat.conversation.entries import (
     SummaryFields,
     Usage,
 )
-from nbchat.conversation.session import ROLES, Ancestors, Session, title_of
+from nbchat.conversation.session import Ancestors, Session, title_of
+from nbchat.conversation.transcript import ROLES
 from nbchat.errors import StoreError
 from nbchat.providers.tokens import TokenCounter
 from nbchat.storage.schema import TOKENS

@@ -22,7 +22,8 @@ from nbchat.conversation.entries import (
     Usage,
     prefix_hash,
 )
-from nbchat.conversation.session import Session, Transcript, apply_compactions
+from nbchat.conversation.session import Session, apply_compactions
+from nbchat.conversation.transcript import Transcript
 from nbchat.errors import NbchatError
 
 

@@ -51,8 +51,9 @@ def exchange_lines(
     entries: Sequence[Entry], most: int, budget_tokens: int, counter: TokenCounter
 ) -> list[str]:
     """One line for each of the newest `most` exchanges; the newest are kept first."""
-    exchanges = [entries[turn.start : turn.stop] for turn in turns(entries)]
-    return _lines(exchanges[-most:], budget_tokens, counter)
+    newest = turns(entries)[-most:]
+    exchanges = [entries[turn.start : turn.stop] for turn in newest]
+    return _lines(exchanges, budget_tokens, counter)
 
 
 def untold_lines(

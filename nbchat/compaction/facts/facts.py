@@ -559,17 +559,20 @@ def kept_sections(
     *,
     quotes: Sequence[Quote] | None = None,
     rules_tokens: int | None = None,
+    read: ReadEntries | None = None,
 ) -> list[str]:
     """The rules in force, then the sections of a policy, within a budget.
 
     `quotes` are what people said that is in force, if it is known. `rules_tokens` is
-    what they may take; None is the whole budget.
+    what they may take; None is the whole budget. `read` is what was read of the
+    entries, if it is known.
     """
     quotes = rules_in_force(covered) if quotes is None else quotes
     limit = budget_tokens if rules_tokens is None else rules_tokens
     lines = rule_lines(quotes, limit, counter)
     budget_tokens -= counter.count("\n".join(lines))
-    imported = _imported(covered, int(budget_tokens * SECTIONS_SHARE), counter)
+    summary = (read or ReadEntries(covered)).imported
+    imported = _imported(summary, int(budget_tokens * SECTIONS_SHARE), counter)
     lines += imported
     budget_tokens -= counter.count("\n".join(imported))
     limit = int(budget_tokens * SECTIONS_SHARE)
@@ -581,13 +584,11 @@ def kept_sections(
 
 
 def _imported(
-    covered: Sequence[Entry], budget_tokens: int, counter: TokenCounter
+    summary: Entry | None, budget_tokens: int, counter: TokenCounter
 ) -> list[str]:
     """The facts in the newest summary imported from another session."""
-    summaries = (entry for entry in reversed(covered) if entry.role == "summary")
-    found = next(summaries, None)
-    if found is None:
+    if summary is None:
         return []
-    lines = [IMPORTED_TITLE, *summary_facts(found.content)]
+    lines = [IMPORTED_TITLE, *summary_facts(summary.content)]
     kept = within(lines, budget_tokens, lambda line: counter.count(line) + 1)
     return kept if len(kept) > 1 else []

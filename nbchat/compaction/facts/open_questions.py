@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from nbchat.compaction.facts.records import Call, Field, Record, record_texts
 from nbchat.compaction.facts.sentence_forms import content_of
@@ -108,8 +108,10 @@ class Matters:
     def __init__(self, entries: Sequence[Entry], calls: Sequence[Call]) -> None:
         """Read the newest turns; `calls` are those of the whole transcript."""
         self._entries, self._calls = entries, calls
-        self._turns = _exchanges(entries)[-MOST_TURNS:]
+        self._turns = _newest_exchanges(entries)
         self._starts = [turn.start for turn in self._turns]
+        first = self._turns[0].start
+        self._newest = dict(enumerate(entries[first:], first))
         self._owners = _owners(calls)
         self._called = self._calls_by_turn()
         self._prompts = [self._prompt_in(turn) for turn in self._turns]
@@ -124,12 +126,15 @@ class Matters:
         }
         self.waiting = list(self._waiting())
         """The messages that wait for an answer, newest first."""
-        newest = self._answer_in(self._turns[-1]) if self._turns else None
+        newest = self._answer_in(self._turns[-1])
         asking = self.waiting if newest is None else [*self.waiting, newest]
         self.questions = [entries[index].content for index in asking]
         """The texts of what waits, and of the newest answer, which may."""
         self.open_calls = self._open_calls()
         """The indices of the calls of conversations that wait, and for their people."""
+
+    def _at(self, index: int) -> Entry:
+        return self._newest.get(index) or self._entries[index]
 
     def owner(self, index: int) -> Field | None:
         """The person a message was written to; None where that is not certain."""
@@ -157,14 +162,14 @@ class Matters:
             if each != number and not self._is_same(each, number):
                 continue
             at = self._prompt_at(self._turns[each])
-            if at is None or len(self._entries[at].content) > MOST_CHOOSING:
+            if at is None or len(self._at(at).content) > MOST_CHOOSING:
                 continue
             if self._named_in(at) - taken - named:
                 return at
         return None
 
     def _named_in(self, index: int) -> frozenset[str]:
-        return frozenset(filter(_is_id, names_of(self._entries[index].content)))
+        return frozenset(filter(_is_id, names_of(self._at(index).content)))
 
     def _is_same(self, number: int, other: int) -> bool:
         """Whether two exchanges are of one conversation by their person or ids."""
@@ -175,7 +180,7 @@ class Matters:
         return is_one or not self._ids[number].isdisjoint(self._ids[other])
 
     def _prompt_at(self, turn: range) -> int | None:
-        return next((n for n in turn if self._entries[n].is_prompt), None)
+        return next((n for n in turn if self._at(n).is_prompt), None)
 
     def _turn_at(self, index: int) -> int:
         """The turn with an index; -1 before the turns that are looked at."""
@@ -183,7 +188,7 @@ class Matters:
 
     def _answer_in(self, turn: range) -> int | None:
         """The last answer of an exchange; text before a call may be another's."""
-        return next((n for n in reversed(turn) if self._entries[n].is_answer), None)
+        return next((n for n in reversed(turn) if self._at(n).is_answer), None)
 
     def _calls_by_turn(self) -> list[list[Call]]:
         found: list[list[Call]] = [[] for _ in self._turns]
@@ -200,7 +205,7 @@ class Matters:
         """
         turn, calls = self._turns[number], self._called[number]
         at = self._answer_in(turn)
-        answer = self._entries[at].content if at is not None else ""
+        answer = self._at(at).content if at is not None else ""
         found = self._named([answer])
         if not found and calls:
             texts = "\n".join([self._prompts[number] or "", answer])
@@ -222,11 +227,11 @@ class Matters:
 
     def _prompt_in(self, turn: range) -> str | None:
         at = self._prompt_at(turn)
-        return None if at is None else self._entries[at].content
+        return None if at is None else self._at(at).content
 
     def _exchange(self, number: int) -> Exchange:
         calls = self._called[number]
-        said = (self._entries[n] for n in self._turns[number])
+        said = (self._at(n) for n in self._turns[number])
         texts = [each.content for each in said if each.is_prompt or each.is_answer]
         names = {name for text in texts for name in names_of(text)}
         names = names.union(*map(_asked, calls))
@@ -243,7 +248,7 @@ class Matters:
 
     def _asks(self, index: int) -> str:
         """The end of a message in which it asks; empty if it does not."""
-        end = self._entries[index].content[-ASKING_CHARACTERS:]
+        end = self._at(index).content[-ASKING_CHARACTERS:]
         return end if ASKS.search(end) else ""
 
     def _waiting(self) -> Iterator[int]:
@@ -263,7 +268,7 @@ class Matters:
             whose = people[thread]
             is_over = thread in going_on or self._is_followed(number)
             for index in reversed(self._turns[number]):
-                entry = self._entries[index]
+                entry = self._at(index)
                 if not entry.is_answer:
                     continue
                 names = self._named_in(index)
@@ -301,7 +306,7 @@ class Matters:
         reply = self._prompts[number + 1]
         if answer is None or not reply:
             return False
-        asked = self._entries[answer].content
+        asked = self._at(answer).content
         return _answers(reply, asked) and not self._fits_another(reply, asked, number)
 
     def _fits_another(self, reply: str, asked: str, number: int) -> bool:
@@ -318,7 +323,7 @@ class Matters:
             if thread in seen or at is None:
                 continue
             seen.add(thread)
-            shared = said & _content(self._entries[at].content[:READ_CHARACTERS])
+            shared = said & _content(self._at(at).content[:READ_CHARACTERS])
             if self._asks(at) and len(shared) >= max(1, own):
                 return True
         return False
@@ -376,17 +381,20 @@ def _content(text: str) -> frozenset[str]:
     return frozenset(filter(str.isalpha, content_of(text.lower())))
 
 
-def _exchanges(entries: Sequence[Entry]) -> list[range]:
-    """A prompt, or what follows an answer, up to the next answer.
+def _newest_exchanges(entries: Sequence[Entry]) -> list[range]:
+    """A prompt, or what follows an answer, up to the next answer: the newest of these.
 
     Of two answers in a row the second may begin another conversation.
     """
-    starts = [0]
-    for index in range(1, len(entries)):
-        is_after = entries[index - 1].is_answer and not entries[index].is_call
-        if is_after or begins_turn(entries, index):
-            starts.append(index)
-    return [range(*pair) for pair in pairwise([*starts, len(entries)])]
+    count = len(entries)
+    found = (
+        count - age
+        for age, (entry, before) in enumerate(pairwise(reversed(entries)), 1)
+        if (before.is_answer and not entry.is_call) or begins_turn((before, entry), 1)
+    )
+    starts = [*islice(found, MOST_TURNS)]
+    starts += [] if len(starts) == MOST_TURNS else [0]
+    return [range(*pair) for pair in pairwise([*reversed(starts), count])]
 
 
 def _speaks_of(text: str, call: Call) -> bool:

@@ -71,7 +71,7 @@ class ReadEntries:
 
     def __init__(self, entries: Sequence[Entry] = ()) -> None:
         """Read entries; `update` reads what follows them."""
-        self._entries: list[Entry] = []
+        self._entries: Sequence[Entry] = ()
         self._reader = CallReader()
         self._used: set[str] = set()
         self.known: set[str] = set()
@@ -89,6 +89,8 @@ class ReadEntries:
         """The messages of people that state a rule, or end one."""
         self.quoted = SummaryQuotes()
         """What summaries quote of people."""
+        self.imported: Entry | None = None
+        """The newest summary: of another session, for this one's are no entries."""
         self.statements = Statements()
         self.said = SaidTexts()
         """What people said, and what actions were asked with."""
@@ -112,7 +114,7 @@ class ReadEntries:
         new = entries[start:]
         if not new:
             return 0
-        self._entries += new
+        self._entries = entries[:]
         self.rows, self.matters = {}, {}
         answered = [e for e in self._reader.update(new) if e.tool != TOOL_NAME]
         self.calls = [e for e in self._reader.calls if e.tool != TOOL_NAME]
@@ -146,6 +148,8 @@ class ReadEntries:
         self.uses.add_entry(entry, index)
         if text := said_or_acted(entry):
             self.said.add(text)
+        if entry.role == "summary":
+            self.imported = entry
         is_prompt = entry.is_prompt
         if is_prompt or entry.is_answer:
             for name in names_in(entry.content):

@@ -208,10 +208,12 @@ def not_served(
     acts = words_of(
         " ".join([*tools, *(call.tool for call in calls)]).replace("_", " ")
     )
-    prompts = [(n, " ".join(e.content.split())) for n, e in _prompts(entries)]
+    if not takings:
+        return list(found)
+    prompts = _NewestPrompts(entries)
     kept: list[str] = []
     for text in found:
-        said = next((n for n, prompt in reversed(prompts) if text in prompt), None)
+        said = prompts.index_of(text)
         later = [each for each in takings if said is not None and each.index > said]
         asked = _question_before(entries, said) if said is not None else ""
         if not _has_served(_statement(text, is_open=False), later, acts, asked):
@@ -244,8 +246,28 @@ class _Taking:
         return said.names & _words(" ".join(texts))
 
 
-def _prompts(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
-    return ((n, entry) for n, entry in enumerate(entries) if entry.is_prompt)
+class _NewestPrompts:
+    """Finds the newest message of a person with a text; older ones are read last."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._read: list[tuple[int, str]] = []
+        indices = range(len(entries) - 1, -1, -1)
+        self._unread = (
+            (index, " ".join(entry.content.split()))
+            for index, entry in zip(indices, reversed(entries), strict=True)
+            if entry.is_prompt
+        )
+
+    def index_of(self, text: str) -> int | None:
+        """The index of the message; None if there is none."""
+        for index, prompt in self._read:
+            if text in prompt:
+                return index
+        for index, prompt in self._unread:
+            self._read.append((index, prompt))
+            if text in prompt:
+                return index
+        return None
 
 
 def _question_before(entries: Sequence[Entry], index: int) -> str:

@@ -160,8 +160,9 @@ class Assignment:
     """The chat's system prompt, of which a summary may speak."""
     records: str = ""
     """What results before said of the records that the covered entries name."""
-    other: Sequence[Entry] = ()
-    """All other entries of the conversation, which earlier summaries may cover."""
+    other: tuple[Sequence[Entry], ...] = ()
+    """All other entries of the conversation, those before the covered ones and those
+    after them; earlier summaries may cover them."""
 
     @property
     def instructions(self) -> str:

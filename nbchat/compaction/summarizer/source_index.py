@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from nbchat.compaction.exact_json import Number, parsed
@@ -103,8 +104,9 @@ def shape(key: str) -> str:
 class Sources:
     """The values of what a summary covers; `other` is read only when it matters."""
 
-    other: Sequence[Entry] = ()
-    """All other entries: an earlier summary covers them, and speaks of them."""
+    other: Sequence[Sequence[Entry]] = ()
+    """All other entries, in pieces: an earlier summary covers them, and speaks of
+    them."""
     known: set[str] = field(default_factory=set)
     records: dict[str, set[Ids]] = field(default_factory=dict)
     """Of each value's keys, the ids of every record in which it occurs."""
@@ -195,7 +197,8 @@ class Sources:
             if part in self._searched:
                 continue
             self._searched.add(part)
-            found = [e for e in self.other if part in e.content or part in e.tool_args]
+            entries = chain.from_iterable(self.other)
+            found = [e for e in entries if part in e.content or part in e.tool_args]
             if found:
                 self.add(found)
 

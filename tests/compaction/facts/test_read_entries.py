@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import zlib
 from itertools import islice
 
 import pytest
@@ -131,6 +132,28 @@ def test_a_second_compaction_reads_only_the_entries_said_since_the_first(earlier
     for entry in orders(20, start=1_000):
         session.append(entry)
     assert compact() == 80
+
+
+def test_a_later_compaction_leaves_compressed_what_was_said_long_ago():
+    session = Session()
+    engine, provider = CompactionEngine(None), ScriptedProvider(*[says(SUMMARY)] * 9)
+
+    def talk_and_compact(count: int) -> Compaction:
+        for number in range(count):
+            session.append(Entry("user", f"Where is order W{number:05d}?"))
+            session.append(Entry("assistant", "It is on its way to Hamburg. " * 5))
+        record = yield_from(engine.compact(session, provider, engine.plan(session)))
+        session.compactions.append(record)
+        return record
+
+    for count in (2_000, 40, 40, 40, 40):
+        assert talk_and_compact(count).status == "done"
+    parts = session.transcript._parts
+    for number, part in enumerate(parts[:8]):
+        parts[number] = part._replace(data=b"")  # it can no longer be read
+    with pytest.raises(zlib.error):
+        list(session.transcript)
+    assert talk_and_compact(40).status == "done"
 
 
 def yield_from(run):

@@ -112,5 +112,6 @@ def test_a_summary_is_read_once():
     quotes.of(records, entries)
     for each in records:
         each.pack()
-        object.__setattr__(each, "_packed", {})  # it can no longer be read
+        nothing = each._packed._replace(data=b"", base=b"")
+        object.__setattr__(each, "_packed", nothing)  # it can no longer be read
     assert [quote.text for quote in quotes.of(records, entries)] == [TEA]

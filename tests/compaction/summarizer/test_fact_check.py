@@ -224,7 +224,7 @@ def test_what_was_marked_before_is_no_source_and_gets_no_second_mark():
 
 
 def test_what_the_summaries_before_covered_is_a_source():
-    index = Sources(other=[Entry("user", f"W{n} costs {n}.25") for n in range(900)])
+    index = Sources(other=[[Entry("user", f"W{n} costs {n}.25") for n in range(900)]])
     index.add([Entry("user", "and now?")])
     assert check_facts("W823 costs 823.25.", index).names == []
     assert check_facts("W923 costs 823.25.", index).names == ["W923"]
