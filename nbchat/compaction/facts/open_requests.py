@@ -227,17 +227,19 @@ class Quotation:
         if self._has_gaps:
             parts = [each for part in parts for each in _without_its_question(part)]
         self._parts = parts
-        self._sizes = [counter.count(part) + MARK_TOKENS for part in parts]
         is_agreed = AGREES.search(text[-ASKING_CHARACTERS:]) is not None
-        self._worth = [
-            -1
-            if self._has_gaps and _only_asks(part)
-            else AGREED_WORTH
-            if is_agreed and (_is_point(part) or _has_id(part))
-            else min(_worth(part), AGREED_WORTH)
-            for part in parts
-        ]
+        sizes = {part: counter.count(part) + MARK_TOKENS for part in set(parts)}
+        worth = {part: self._worth_of(part, is_agreed=is_agreed) for part in sizes}
+        self._sizes = [sizes[part] for part in parts]
+        self._worth = [worth[part] for part in parts]
         self._taken: set[int] = set()
+
+    def _worth_of(self, part: str, *, is_agreed: bool) -> float:
+        if self._has_gaps and _only_asks(part):
+            return -1
+        if is_agreed and (_is_point(part) or _has_id(part)):
+            return AGREED_WORTH
+        return min(_worth(part), AGREED_WORTH)
 
     @property
     def text(self) -> str:
