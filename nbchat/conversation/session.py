@@ -222,8 +222,9 @@ class Session:
                 self._pack(view.records - 1)
             view = self._view = _View(records, active, offset, entries)
         known, length = len(view.entries), len(self.transcript)
-        new = self.transcript[known + view.offset : length]
-        view.entries[known : length - view.offset] = new
+        if known + view.offset < length:
+            new = self.transcript[known + view.offset : length]
+            view.entries[known : length - view.offset] = new
         return view
 
     def _pack(self, start: int) -> None:

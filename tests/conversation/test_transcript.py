@@ -23,7 +23,7 @@ COUNT = 4 * PART + 7
 
 
 def entry(number: int) -> Entry:
-    return Entry("user" if number % 2 else "assistant", f"Message {number}.")
+    return Entry("user" if number % 2 else "assistant", f"Message {number}, \ud800.")
 
 
 def grown(count: int = COUNT, start: int = 0) -> Transcript:
