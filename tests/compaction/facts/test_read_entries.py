@@ -134,6 +134,7 @@ def test_a_second_compaction_reads_only_the_entries_said_since_the_first(earlier
     assert compact() == 80
 
 
+@pytest.mark.slow
 def test_a_later_compaction_leaves_compressed_what_was_said_long_ago():
     session = Session()
     engine, provider = CompactionEngine(None), ScriptedProvider(*[says(SUMMARY)] * 9)
