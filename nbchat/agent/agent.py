@@ -54,7 +54,7 @@ from nbchat.providers.base import (
 )
 from nbchat.providers.connect import connect
 from nbchat.providers.request_options import RequestOptions, checked
-from nbchat.providers.streaming import stream_with_retries
+from nbchat.providers.retries import stream_with_retries
 
 DEFAULT_MAX_STEPS = 50
 

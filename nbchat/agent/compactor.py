@@ -32,7 +32,7 @@ from nbchat.errors import (
 )
 from nbchat.providers.base import NoticesTruncation, Provider, Reply, Request
 from nbchat.providers.request_options import RequestOptions
-from nbchat.providers.streaming import until_stopped
+from nbchat.providers.retries import until_stopped
 
 logger = logging.getLogger(__name__)
 

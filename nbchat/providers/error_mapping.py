@@ -27,7 +27,7 @@ from nbchat.errors import (
 )
 from nbchat.providers.endpoint import Endpoint
 from nbchat.providers.model_info import nearest_models, retirement
-from nbchat.providers.streaming import retry_after
+from nbchat.providers.retries import retry_after
 
 UNREADABLE = (
     *(ValueError, TypeError, AttributeError, LookupError),

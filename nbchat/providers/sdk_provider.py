@@ -68,7 +68,7 @@ from nbchat.providers.request_options import (
     not_among,
     stop_texts,
 )
-from nbchat.providers.streaming import Limiter, limiter_of, read_stream
+from nbchat.providers.retries import Limiter, limiter_of, read_stream
 from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.wire_format import (
     Json,

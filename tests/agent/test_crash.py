@@ -30,7 +30,7 @@ from nbchat.conversation.events import (
 from nbchat.conversation.session import Session
 from nbchat.errors import Overloaded, ProtocolFault
 from nbchat.providers.base import ReplyStream, Request
-from nbchat.providers.streaming import ATTEMPTS
+from nbchat.providers.retries import ATTEMPTS
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, ScriptedReply, fails, says
 
@@ -59,7 +59,7 @@ def each_event_is_saved_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.fixture
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask again at once."""
-    monkeypatch.setattr("nbchat.providers.streaming.FIRST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("nbchat.providers.retries.FIRST_WAIT_SECONDS", 0.0)
 
 
 def agent_in(

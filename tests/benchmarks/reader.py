@@ -50,7 +50,7 @@ from nbchat.errors import NbchatError, Stopped
 from nbchat.providers.base import Provider, Reply, ReplyStream, Request, wire_text
 from nbchat.providers.connect import connect
 from nbchat.providers.model_info import ModelInfo
-from nbchat.providers.streaming import stream_with_retries
+from nbchat.providers.retries import stream_with_retries
 from nbchat.testing import ScriptedProvider
 
 WINDOW = 32_000

@@ -85,8 +85,8 @@ from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import model_info
 from nbchat.providers.openai_chat import OpenAIProvider
+from nbchat.providers.retries import stream_with_retries
 from nbchat.providers.sdk_provider import SdkProvider
-from nbchat.providers.streaming import stream_with_retries
 from nbchat.providers.tokens import CHARACTERS, SPARE_SIZES
 
 

@@ -24,7 +24,7 @@ from nbchat.errors import ContextOverflow, RateLimited, Stopped
 from nbchat.providers.base import Request
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.openai_responses import ResponsesProvider
-from nbchat.providers.streaming import (
+from nbchat.providers.retries import (
     FIRST_INTERVAL_SECONDS,
     Limiter,
     limiter_of,

@@ -22,7 +22,7 @@ from nbchat.errors import ConfigError, ConnectionFailed, Overloaded, RateLimited
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
 from nbchat.providers.request_options import RequestOptions, checked
-from nbchat.providers.streaming import stream_with_retries
+from nbchat.providers.retries import stream_with_retries
 
 SAMPLING = {"temperature": 0.2, "top_p": 0.9, "seed": 7, "stop": "END, \\n\\n"}
 SENT = {
@@ -169,7 +169,7 @@ def test_connecting_has_a_time_limit_of_its_own(server):
 
 @pytest.mark.parametrize("attempts", [1, 2, 6])
 def test_the_number_of_attempts_can_be_set(server, monkeypatch, attempts):
-    monkeypatch.setattr("nbchat.providers.streaming.FIRST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("nbchat.providers.retries.FIRST_WAIT_SECONDS", 0.0)
     server.script(*[failure(503)] * 10)
     request = Request(HELLO.history, options={"attempts": attempts})
     with pytest.raises(Overloaded):
@@ -190,7 +190,7 @@ def test_patience_ends_the_attempts(server):
 def test_a_stream_that_breaks_before_anything_was_shown_is_tried_again(
     server, monkeypatch, kind
 ):
-    monkeypatch.setattr("nbchat.providers.streaming.FIRST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("nbchat.providers.retries.FIRST_WAIT_SECONDS", 0.0)
     wire = DIALECTS[kind]
     whole = wire.text("Hi.")
     broken = [Response(), Response(ending="cut")]

@@ -29,7 +29,7 @@ from nbchat.providers.closable_http import Line, using
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.openai_responses import ResponsesProvider
-from nbchat.providers.streaming import until_stopped
+from nbchat.providers.retries import until_stopped
 
 WITHIN_SECONDS = 0.3
 HELLO = Request((Entry("user", "Hello"),))

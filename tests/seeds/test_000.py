@@ -59,7 +59,7 @@ from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
 from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import ModelInfo, model_info
-from nbchat.providers.streaming import _wait_seconds
+from nbchat.providers.retries import _wait_seconds
 from nbchat.providers.tokens import CHARACTERS, ENTRY_OVERHEAD, TokenCounter
 from nbchat.rendering.banners import compaction_text
 from nbchat.storage.store import SessionStore

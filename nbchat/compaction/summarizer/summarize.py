@@ -50,7 +50,7 @@ from nbchat.errors import (
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.request_options import RequestOptions, for_summary
-from nbchat.providers.streaming import stream_with_retries
+from nbchat.providers.retries import stream_with_retries
 from nbchat.providers.tokens import TokenCounter
 
 HARD_TRIGGERS = ("window", "overflow")

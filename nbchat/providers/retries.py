@@ -1,4 +1,4 @@
-"""Read a provider's stream: Stop works at once, failed requests are tried again.
+"""Try failed requests again, within rate limits; read streams until Stop is pressed.
 
 All requests of this process are kept within a server's rate limits: one `Limiter` for
 each address is shared by all agents and threads. It learns from refusals how far apart
