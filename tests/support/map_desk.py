@@ -150,12 +150,17 @@ def run_to_the_end(store_url: str, effects_url: str, count: int) -> MapRun:
     ).wait()
 
 
-def closed_tickets(effects_url: str) -> int:
-    engine = sa.create_engine(effects_url)
-    with engine.begin() as connection:
-        found = connection.execute(sa.text("SELECT count(*) FROM effects")).scalar()
+def closed_tickets(effects_url: str, goal: int = 0) -> int:
+    """How many tickets are closed, as soon as there are `goal` of them."""
+    engine, found = sa.create_engine(effects_url), -1
+    with engine.connect() as connection:
+        while found < goal:
+            time.sleep(0.002)
+            count = connection.execute(sa.text("SELECT count(*) FROM effects"))
+            found = int(count.scalar() or 0)
+            connection.rollback()  # the next statement sees what was closed meanwhile
     engine.dispose()
-    return int(found or 0)
+    return found
 
 
 def child_with(store_url: str, effects_url: str, count: int) -> int:
@@ -174,8 +179,7 @@ def run_with_kills(store_url: str, effects_url: str, count: int, kills: int) -> 
         share = count // (kills + 1)
         goal = number * share + chance.randrange(1, share)
         child = child_with(store_url, effects_url, count)
-        while closed_tickets(effects_url) < goal:
-            time.sleep(0.002)
+        closed_tickets(effects_url, goal)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         print("killed after", closed_tickets(effects_url), flush=True)
@@ -184,4 +188,6 @@ def run_with_kills(store_url: str, effects_url: str, count: int, kills: int) -> 
 
 
 if __name__ == "__main__":
+    import warm_tokens  # noqa: F401  # else each process reads the vocabulary again
+
     run_with_kills(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
