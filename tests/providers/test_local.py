@@ -142,7 +142,7 @@ def test_a_form_is_bounded_so_that_its_longest_answer_fits():
 
 @pytest.mark.slow
 def test_a_conversation_is_compacted_by_the_model_itself(model):
-    agent = Agent(model, engine=CompactionEngine(200), max_output_tokens=60)
+    agent = Agent(model, engine=CompactionEngine(200), max_output_tokens=20)
     events = list(agent.run(LETTER * 3))
     compactions = [event.compaction for event in events if isinstance(event, Compacted)]
     assert len(compactions) == 1
