@@ -83,8 +83,8 @@ def test_all_tickets_are_answered_where_a_server_allows_few_at_a_time(tells):
 
 @pytest.mark.slow
 def test_64_tickets_by_16_workers_at_4_requests_a_second():
-    """Four times faster than such a server; all else is the same."""
-    server = LimitedServer(4, 0.25, tells=True)
+    """Eight times faster than such a server; all else is the same."""
+    server = LimitedServer(4, 0.125, tells=True)
     assert answered(server, 64, 16) == ["Done."] * 64
     server.close()
     assert server.refused < 64
