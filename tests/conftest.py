@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent
 
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
-# Else nbformat reads 38 grammars of web addresses, a second in each process; no schema
-# of ours has such an address.
+CHILDREN = str(TESTS / "support" / "children")
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [CHILDREN, os.environ.get("PYTHONPATH")])
+)
+# Else nbformat reads 38 grammars of web addresses, a second in each process, also in
+# kernels and servers; no schema of ours has such an address.
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

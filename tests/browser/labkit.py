@@ -173,7 +173,9 @@ def _environment(home: Path) -> dict[str, str]:
     return {
         **os.environ,
         **{name: str(folder) for name, folder in folders.items()},
-        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONPATH": os.pathsep.join(
+            [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
+        ),
         "XDG_CACHE_HOME": str(cache_folder().parent),  # the embedded model's file
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }

@@ -88,15 +88,14 @@ def _encoded(body: object) -> bytes:
 def jupyter_server(folder: Path, **environment: str) -> Iterator[Server]:
     """A server that finds its settings, sessions and runtime files in `folder`."""
     token = secrets.token_hex(16)
+    first = environment.pop("PYTHONPATH", str(REPOSITORY))
     places = {
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
         "JUPYTER_CONFIG_PATH": str(REPOSITORY / "jupyter-config"),
         "JUPYTER_DATA_DIR": str(folder / "data"),
         "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
         "IPYTHONDIR": str(folder / "ipython"),
-        "PYTHONPATH": os.pathsep.join(
-            [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
-        ),
+        "PYTHONPATH": os.pathsep.join([first, os.environ.get("PYTHONPATH", "")]),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         **environment,
     }
