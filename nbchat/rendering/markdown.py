@@ -153,6 +153,7 @@ def stylesheet() -> str:
     return "\n".join((*rules, pygments_css()))
 
 
+@cache
 def pygments_css() -> str:
     """CSS for coloured code, in light and dark."""
     rules = []

@@ -14,7 +14,7 @@ EACH_FAMILY = pytest.mark.parametrize("family", FAMILIES)
 
 def assert_all_harmless(family: str, payload: str, htmls: Iterable[str]) -> None:
     """Fail with the payload's number in its family and the HTML that it became."""
-    for html in htmls:
+    for html in dict.fromkeys(htmls):  # cut anywhere, a stream is often shown the same
         try:
             assert_harmless(html)
         except Exception as error:
