@@ -55,7 +55,7 @@ from nbchat.errors import (
 )
 from nbchat.providers import anthropic as anthropic_wire
 from nbchat.providers import openai_chat as openai_wire
-from nbchat.providers import streaming
+from nbchat.providers import retries
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.model_info import ModelInfo
@@ -731,7 +731,7 @@ def test_a_bad_summary_keeps_the_old_view_and_says_why(
 ):
     """Gate C2: no bad summary is ever swapped in."""
     monkeypatch.setattr(
-        streaming, "FIRST_WAIT_SECONDS", 0.001
+        retries, "FIRST_WAIT_SECONDS", 0.001
     )  # an empty answer is a fault
     dialect: Any = DIALECTS[name]
     url = server.url + ("/v1" if name == "openai" else "")
