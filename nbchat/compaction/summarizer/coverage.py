@@ -6,6 +6,7 @@ the summary before, and by that one where few are new.
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 
 from nbchat.compaction.summarizer.carry_over import Keys, in_force
@@ -131,9 +132,15 @@ def _important(known: Iterable[Value], said: Container[str]) -> set[Keys]:
 
 def share_said(story: str, needed: set[Keys]) -> float:
     """The share of some values that a summary says itself; 0 of none."""
-    said = {key for each in values(story) for key in each.known | each.related}
+    said = _keys_in(story)
     held = sum(not said.isdisjoint(keys) for keys in needed)
     return held / len(needed) if needed else 0.0
+
+
+@lru_cache(2 * MOST_STEPS)
+def _keys_in(story: str) -> frozenset[str]:
+    """What a summary says; kept for the next compactions, which judge by it again."""
+    return frozenset(k for each in values(story) for k in each.known | each.related)
 
 
 def _talk(entries: Sequence[Entry]) -> str:
