@@ -133,7 +133,7 @@ class Matters:
         self.open_calls = self._open_calls()
         """The indices of the calls of conversations that wait, and for their people."""
 
-    def _at(self, index: int) -> Entry:
+    def _entry(self, index: int) -> Entry:
         return self._newest.get(index) or self._entries[index]
 
     def owner(self, index: int) -> Field | None:
@@ -162,14 +162,14 @@ class Matters:
             if each != number and not self._is_same(each, number):
                 continue
             at = self._prompt_at(self._turns[each])
-            if at is None or len(self._at(at).content) > MOST_CHOOSING:
+            if at is None or len(self._entry(at).content) > MOST_CHOOSING:
                 continue
             if self._named_in(at) - taken - named:
                 return at
         return None
 
     def _named_in(self, index: int) -> frozenset[str]:
-        return frozenset(filter(_is_id, names_of(self._at(index).content)))
+        return frozenset(filter(_is_id, names_of(self._entry(index).content)))
 
     def _is_same(self, number: int, other: int) -> bool:
         """Whether two exchanges are of one conversation by their person or ids."""
@@ -180,7 +180,7 @@ class Matters:
         return is_one or not self._ids[number].isdisjoint(self._ids[other])
 
     def _prompt_at(self, turn: range) -> int | None:
-        return next((n for n in turn if self._at(n).is_prompt), None)
+        return next((n for n in turn if self._entry(n).is_prompt), None)
 
     def _turn_at(self, index: int) -> int:
         """The turn with an index; -1 before the turns that are looked at."""
@@ -188,7 +188,7 @@ class Matters:
 
     def _answer_in(self, turn: range) -> int | None:
         """The last answer of an exchange; text before a call may be another's."""
-        return next((n for n in reversed(turn) if self._at(n).is_answer), None)
+        return next((n for n in reversed(turn) if self._entry(n).is_answer), None)
 
     def _calls_by_turn(self) -> list[list[Call]]:
         found: list[list[Call]] = [[] for _ in self._turns]
@@ -205,7 +205,7 @@ class Matters:
         """
         turn, calls = self._turns[number], self._called[number]
         at = self._answer_in(turn)
-        answer = self._at(at).content if at is not None else ""
+        answer = self._entry(at).content if at is not None else ""
         found = self._named([answer])
         if not found and calls:
             texts = "\n".join([self._prompts[number] or "", answer])
@@ -227,11 +227,11 @@ class Matters:
 
     def _prompt_in(self, turn: range) -> str | None:
         at = self._prompt_at(turn)
-        return None if at is None else self._at(at).content
+        return None if at is None else self._entry(at).content
 
     def _exchange(self, number: int) -> Exchange:
         calls = self._called[number]
-        said = (self._at(n) for n in self._turns[number])
+        said = (self._entry(n) for n in self._turns[number])
         texts = [each.content for each in said if each.is_prompt or each.is_answer]
         names = {name for text in texts for name in names_of(text)}
         names = names.union(*map(_asked, calls))
@@ -248,7 +248,7 @@ class Matters:
 
     def _asks(self, index: int) -> str:
         """The end of a message in which it asks; empty if it does not."""
-        end = self._at(index).content[-ASKING_CHARACTERS:]
+        end = self._entry(index).content[-ASKING_CHARACTERS:]
         return end if ASKS.search(end) else ""
 
     def _waiting(self) -> Iterator[int]:
@@ -268,7 +268,7 @@ class Matters:
             whose = people[thread]
             is_over = thread in going_on or self._is_followed(number)
             for index in reversed(self._turns[number]):
-                entry = self._at(index)
+                entry = self._entry(index)
                 if not entry.is_answer:
                     continue
                 names = self._named_in(index)
@@ -306,7 +306,7 @@ class Matters:
         reply = self._prompts[number + 1]
         if answer is None or not reply:
             return False
-        asked = self._at(answer).content
+        asked = self._entry(answer).content
         return _answers(reply, asked) and not self._fits_another(reply, asked, number)
 
     def _fits_another(self, reply: str, asked: str, number: int) -> bool:
@@ -323,7 +323,7 @@ class Matters:
             if thread in seen or at is None:
                 continue
             seen.add(thread)
-            shared = said & _content(self._at(at).content[:READ_CHARACTERS])
+            shared = said & _content(self._entry(at).content[:READ_CHARACTERS])
             if self._asks(at) and len(shared) >= max(1, own):
                 return True
         return False
