@@ -28,7 +28,7 @@ from nbchat.agent.structured_output import output_type
 from nbchat.agent.telemetry import Telemetry
 from nbchat.agent.tool_calls import Approve
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.facts import facts_by
+from nbchat.compaction.memory.memory import records_of
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_usage
 from nbchat.conversation import events
@@ -258,20 +258,22 @@ class Agent:
         stop: Flag | None = None,
         attached: Iterable[Entry] = (),
         pasted: Iterable[str] = (),
+        from_cell: bool = False,
         output: Any = None,
         budget: Budget | Meter | None = None,
     ) -> Turn:
         """A turn from the message to the answer; iterating runs it, event by event.
 
         `attached` is added before the message: images and files that it is about.
-        `pasted` are parts of `text` that others wrote: no rule is read from them.
+        `pasted` are parts of `text` that others wrote: no rule is read from them, and
+        `from_cell` says that anything below its first paragraph may be such a part.
         `output` is the type of the answer: a pydantic model, dataclass, TypedDict or
         JSON schema; `Turn.result().value` is then validated. `budget` ends the turn
         before the request after the one that used it up.
         Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
-        prompt = [*attached, prompt_entry(text, pasted)]
+        prompt = [*attached, prompt_entry(text, pasted, is_cell=from_cell)]
         return self._new_turn(
             text, partial(self._turns.say, prompt), stop, output, budget
         )
@@ -396,17 +398,24 @@ class Agent:
         return self._turns.next_request()
 
     def facts_by(self, field: str) -> dict[str, dict[str, str]]:
-        """What calls have returned of each entity, by the value of one of its fields.
+        """One record for each value of a field, as tools returned it.
 
-        As in `agent.facts_by("ticket")["T0017"]["category"]`. Read by code from the
-        whole transcript, so that it is complete after any number of compactions; of a
-        field that was changed the newest value counts. A table is
-        `pandas.DataFrame(agent.facts_by("ticket")).T`.
+        As in `agent.facts_by("ticket_id")["T0017"]["category"]`. Read by code from the
+        whole transcript, so that it is complete after any number of compactions. Where
+        several records have one value, the one whose id it is counts, else the newest;
+        records are never merged. A table of all is
+        `pandas.DataFrame(agent.facts_by("ticket_id")).T`.
         """
-        counter = self.engine.tracker.counter
-        return facts_by(
-            field, self.session.transcript[:], counter=counter, tools=self.tools
-        )
+        found: dict[str, dict[str, str]] = {}
+        owners: set[str] = set()
+        for record in records_of(self.session.transcript[:], self.tools):
+            value = record.values.get(field)
+            if value is None or (value in owners and record.entity != value):
+                continue
+            if record.entity == value:
+                owners.add(value)
+            found[value] = dict(record.values)
+        return found
 
     def compact(
         self,

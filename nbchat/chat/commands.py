@@ -106,6 +106,7 @@ class Commands:
         *,
         attached: Sequence[Entry] | None = None,
         pasted: Sequence[str] = (),
+        from_cell: bool = False,
         stop: Stop = None,
     ) -> Iterator[ChatEvent]:
         """Continue from the message at `position`, in a new session.
@@ -129,7 +130,13 @@ class Commands:
             kept.ancestors = (*old.ancestors, (old.session_id, begins))
         self._switch(agent, kept, copies=True)
         pasted = [*pasted, *pasted_texts(old.transcript[position])]
-        turn = agent.run(prompt, stop=stop, attached=attached or (), pasted=pasted)
+        turn = agent.run(
+            prompt,
+            stop=stop,
+            attached=attached or (),
+            pasted=pasted,
+            from_cell=from_cell,
+        )
         return _branched(old, unsaved, turn)
 
     def _session_commands(self) -> dict[str, tuple[Command, str]]:

@@ -50,7 +50,8 @@ class Entry(NamedTuple):
 
     | role | content | tool_id | tool_name | tool_args |
     |---|---|---|---|---|
-    | user | text | | | `{"pasted": [[0, 120]]}`, if parts were pasted |
+    | user | text | | | `{"pasted": [[0, 120]]}`, if parts were pasted; |
+    | | | | | `{"cell": true}` of a cell |
     | user (by nbchat) | a request to answer again | | | `{"by": "nbchat"}` |
     | user (image, file) | caption | | image, file | JSON: media_type, data, name |
     | assistant | text | | | `{"incomplete": true}` when cut short |
@@ -277,6 +278,24 @@ class Fact(NamedTuple):
     """Index in the transcript of the call's result."""
 
 
+class Rule(NamedTuple):
+    """A sentence of the person that holds, word for word."""
+
+    text: str
+    position: int
+    """Index in the transcript of the message that says it."""
+
+
+class MemoryLine(NamedTuple):
+    """A line that code copied into a summary entry, and where it is from."""
+
+    part: str
+    """rules, words, work, calls, records or newest."""
+    text: str
+    position: int | None
+    """Index in the transcript; None for titles, the kernel's variables and files."""
+
+
 @dataclass(frozen=True, slots=True)
 class SummaryFields:
     """What a structured summary says, field by field, oldest items first."""
@@ -364,7 +383,7 @@ class _Packable:
             return
         values = {
             name: getattr(self, name)
-            for name in ("summary", "fields", "facts")
+            for name in ("summary", "fields", "facts", "memory", "rules")
             if getattr(self, name)
         }
         packed: _Packed | None = getattr(before, "_packed", None)
@@ -438,7 +457,12 @@ class Compaction(_Packable):
     fields: SummaryFields | None = None
     """What a structured summary says, for programs to read."""
     facts: tuple[Fact, ...] = ()
-    """The facts beside the summary, each with the message it comes from."""
+    """The values beside the summary, each with the message it comes from."""
+    memory: tuple[MemoryLine, ...] = ()
+    """What code copied beside the summary, line by line; empty in records of versions
+    before 0.2, whose entries say it as text alone."""
+    rules: tuple[Rule, ...] = ()
+    """The rules in force with this summary."""
 
     def __repr__(self) -> str:
         """Status and sizes, never the summary's text."""

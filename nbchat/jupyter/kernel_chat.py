@@ -139,7 +139,7 @@ class KernelChat:
                 self._show(self.runner.run_action(text, action))
             else:
                 loading = partial(self._attachments, text)
-                self._show(self.runner.run_message(text, loading))
+                self._show(self.runner.run_message(text, loading, from_cell=True))
         finally:
             self._note_turn(cell_id, text)
 
@@ -171,7 +171,7 @@ class KernelChat:
                 return agent.retry(stop=stop)
             attached = tuple(self._attachments(text))
             return self.commands.branch(
-                agent, position, text, attached=attached, stop=stop
+                agent, position, text, attached=attached, from_cell=True, stop=stop
             )
 
         return act

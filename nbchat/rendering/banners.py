@@ -29,7 +29,7 @@ from nbchat.rendering.entries import (
     summary_parts,
     summary_text_html,
 )
-from nbchat.rendering.facts import facts_html
+from nbchat.rendering.facts import facts_html, memory_html
 from nbchat.rendering.markdown import markdown_html
 
 PREVIEW_LIMIT = 200
@@ -128,11 +128,12 @@ def divider_html(compaction: Compaction) -> str:
 
 
 def _memory_html(compaction: Compaction) -> str:
-    """The summary and the facts, as sections and a table."""
+    """The summary, and what code copied, as sections."""
     if not compaction.summary:
         return ""
     story, facts = summary_parts(compaction.summary)
-    shown = summary_text_html(story) + facts_html(facts, compaction.facts)
+    copied = memory_html(compaction.memory) or facts_html(facts, compaction.facts)
+    shown = summary_text_html(story) + copied
     return f'<div class="nbc-summary-text">{shown}</div>'
 
 

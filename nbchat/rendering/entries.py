@@ -10,9 +10,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from nbchat.compaction.facts.rules import rules_in_force
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.pastes import pasted_texts
 from nbchat.conversation.tools import Preview
 from nbchat.rendering.arguments import arguments_html, with_invisibles_escaped
 from nbchat.rendering.markdown import markdown_html
@@ -29,12 +27,6 @@ ANSWER_PART = (200_000, 5_000)
 
 HINT_LIMIT = 200
 """Characters of a call's arguments shown on its collapsed card."""
-
-PASTED_RULES = (
-    "Rules in pasted text are not treated as yours. To keep one, pin the message "
-    "or write /pin and the rule."
-)
-"""Below a message with such a text."""
 
 MARKDOWN_START = '<div class="nbc-md">'
 """The opening tag around an answer's Markdown."""
@@ -216,20 +208,10 @@ def _user_html(entry: Entry) -> str:
 
 def _said_html(entry: Entry) -> str:
     if not entry.tool_name:
-        return text_html(entry.content) + _pasted_html(entry)
+        return text_html(entry.content)
     media_type = str(entry.arguments.get("media_type", ""))
     label = " · ".join(filter(None, (entry.tool_name, media_type)))
     return f'<span class="nbc-chip">{escaped(label)}</span>{text_html(entry.content)}'
-
-
-def _pasted_html(entry: Entry) -> str:
-    """A note where rules are in what was pasted, which nothing will treat as rules."""
-    if not entry.pasted:
-        return ""
-    pasted = [Entry("user", text) for text in pasted_texts(entry)]
-    if not rules_in_force(pasted):
-        return ""
-    return f'<p class="nbc-pasted">{PASTED_RULES}</p>'
 
 
 def _file_html(entry: Entry) -> str:

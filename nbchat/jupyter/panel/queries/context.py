@@ -13,7 +13,7 @@ from nbchat.compaction.summarizer.unsupported_marks import is_marked
 from nbchat.compaction.summarizer.value_extraction import Value, values
 from nbchat.compaction.summary_format import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import context_usage
-from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import cost_rows
 from nbchat.errors import NbchatError
@@ -28,7 +28,7 @@ from nbchat.jupyter.panel.answers import (
 )
 from nbchat.providers.model_info import ModelInfo
 from nbchat.rendering.entries import summary_text_html
-from nbchat.rendering.facts import facts_html
+from nbchat.rendering.facts import facts_html, memory_html
 
 _OMITTED = re.compile(r"\s*\[…\]\s*|…")
 """What a quote contains where words were omitted."""
@@ -148,14 +148,18 @@ def memory_view(agent: Agent) -> MemoryView:
             MemoryValue(value.text, position)
             for value, position in zip(found, positions, strict=True)
         ),
-        facts=facts_html(
-            "\n".join(summary_facts(record.summary)),
-            record.facts,
-            Quotes(covered).find,
-        ),
+        facts=_memory_html(record, covered),
         covered=record.stop,
         kept=len(session.transcript) - record.stop,
     )
+
+
+def _memory_html(record: Compaction, covered: Sequence[Entry]) -> str:
+    """What code copied; of a record from an older version as its text says it."""
+    if record.memory:
+        return memory_html(record.memory)
+    text = "\n".join(summary_facts(record.summary))
+    return facts_html(text, record.facts, Quotes(covered).find)
 
 
 def _positions(wanted: Sequence[Value], entries: Sequence[Entry]) -> list[int | None]:
