@@ -153,8 +153,8 @@ KNOWN = {
 
 def shown_to_users() -> Iterator[tuple[str, str]]:
     """The texts that users read: documents, notebooks' cells and public docstrings."""
-    for name in ("README.md", "CHANGELOG.md"):
-        yield name, (ROOT / name).read_text(encoding="utf-8")
+    for file in (*ROOT.glob("[A-Z]*.md"), *(ROOT / "docs").rglob("*.md")):
+        yield file.name, file.read_text(encoding="utf-8")
     for file in (ROOT / "notebooks").rglob("*.ipynb"):
         cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
         yield file.name, "\n".join("".join(cell["source"]) for cell in cells)

@@ -3,7 +3,7 @@
 Each trait of `NbChat` is one row: name, type, default, choices and help text, and as
 tags its scope, whether it may contain a login (`secret`), and how a running chat
 follows a change (`apply`). Environment variables, `/set` and `/settings`, the settings
-dialog, `nbchat doctor`, `nbchat settings` and the README's list are made from the rows.
+dialog, `nbchat doctor`, `nbchat settings` and the page in the docs are made from them.
 """
 
 import re
@@ -561,7 +561,7 @@ _HEADER = re.compile(r"((?:^|[;\n])\s*[\w-]+):(?!//)[^;\n]*")
 
 
 def markdown_table() -> str:
-    """The list of settings in the README; `nbchat settings` prints it."""
+    """The list of settings as `nbchat settings` prints it."""
     lines = ["| setting | default | what it does | `/set` |", "|---|---|---|---|"]
     for row in TABLE.values():
         default = f"`{row.default}`" if row.default not in (None, "") else ""
