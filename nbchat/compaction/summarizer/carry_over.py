@@ -14,8 +14,8 @@ from nbchat.compaction.facts.records import Call, Record, record_texts
 from nbchat.compaction.facts.rule_patterns import read
 from nbchat.compaction.facts.sentence_forms import plain, words_of
 from nbchat.compaction.summarizer.unsupported_marks import without_marked
-from nbchat.compaction.summarizer.value_extraction import Value, values
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.values import Value, values
 
 LONGEST, SHORTEST = 400, 12
 """Characters of a sentence that is kept."""
@@ -134,7 +134,7 @@ def not_named(found: Iterable[str], story: str) -> list[str]:
     It names one by all ids of a rule, decision, request or question, or by the first id
     of anything else. What it lists as ended has ended. Sentences without ids stay.
     """
-    keys = {key for each in values(story) for key in each.known | each.related}
+    keys = {key for each in values(story) for key in each.keys | each.parts}
     ended = _Ended.of(story)
     read = ((each, _statement(each, is_open=False)) for each in found)
     return [
@@ -405,7 +405,7 @@ class _Story:
         """Add a statement, such as one that is kept."""
         self._parts.append(part)
         for value in part.values:
-            self._keys |= value.known | value.related
+            self._keys |= value.keys | value.parts
 
     def says(self, old: Statement) -> bool:
         """Whether an old statement is said, or replaced by another one."""

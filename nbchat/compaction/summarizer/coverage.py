@@ -10,8 +10,8 @@ from functools import lru_cache
 from itertools import islice
 
 from nbchat.compaction.summarizer.carry_over import Keys, in_force
-from nbchat.compaction.summarizer.value_extraction import Value, values
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.values import Value, values
 
 GOOD_SHARE, DENSE_SHARE, DENSE = 0.5, 0.33, 1.25
 """Shares of the new values that were talked about from which a summary is good, and a
@@ -140,7 +140,7 @@ def share_said(story: str, needed: set[Keys]) -> float:
 @lru_cache(2 * MOST_STEPS)
 def _keys_in(story: str) -> frozenset[str]:
     """What a summary says; kept for the next compactions, which judge by it again."""
-    return frozenset(k for each in values(story) for k in each.known | each.related)
+    return frozenset(k for each in values(story) for k in each.keys | each.parts)
 
 
 def _talk(entries: Sequence[Entry]) -> str:
