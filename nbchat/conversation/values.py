@@ -51,8 +51,8 @@ _LATIN = r"[a-z0-9_\u00c0-\u024f]"
 _SPACE = r"[ \u00a0]"
 _SIGN = r"[$€£¥₹₽₩₺₴₪฿₫₱₦]"
 _CODE = (
-    r"(?:usd|eur|gbp|chf|jpy|cny|inr|rub|brl|cad|aud|nzd|sek|nok|dkk|pln|czk|huf|try"
-    r"|zar|mxn|krw|sgd|hkd)"
+    r"(?-i:USD|EUR|GBP|CHF|JPY|CNY|INR|RUB|BRL|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|TRY"
+    r"|ZAR|MXN|KRW|SGD|HKD)"
 )
 _GROUPS = rf"[1-9]\d{{0,2}}(?:{_SPACE}\d{{3}})+(?:[.,]\d{{1,2}})?"
 _ENDINGS = (

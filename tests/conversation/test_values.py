@@ -84,6 +84,7 @@ def test_a_name_in_quotes_is_a_value_without_them(quoted: str):
         ("W1,80.50,2024-05-16", ["W1", "80.50", "2024-05-16"]),
         ("EUR 5 USD 6", ["EUR 5", "USD 6"]),
         ("total:80", ["80"]),
+        ("try 5,289 then", ["5,289"]),
         ('"W123"', ["W123"]),
         ('"I paid $500 for W12 on that day"', ["$500", "W12"]),
         ("1. First\n21) Last", []),
