@@ -43,7 +43,7 @@ from nbchat.compaction.summarizer.structured_summary import (
     merged,
     read_answer,
 )
-from nbchat.compaction.summarizer.value_extraction import Value, values
+from nbchat.conversation.values import Value, values
 from nbchat.conversation.entries import Entry, SummaryFields, Usage
 from nbchat.conversation.events import CompactionProgress, RetryScheduled
 from nbchat.errors import (
