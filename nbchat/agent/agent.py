@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from copy import deepcopy
 from functools import partial
+from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Self, Unpack
 
@@ -35,6 +36,7 @@ from nbchat.conversation import events
 from nbchat.conversation.entries import Compaction, Entry, html_table
 from nbchat.conversation.events import Event
 from nbchat.conversation.pastes import prompt_entry
+from nbchat.conversation.rules_file import GivenRules, RulesSource, SentRules
 from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import INTERRUPTED, has_unfinished_turn
@@ -82,6 +84,7 @@ class Agent:
         approve: Approve = None,
         listener: Callable[[Event], object] | None = None,
         recall: bool | None = None,
+        rules: str | Path | RulesSource | None = None,
         budget: Budget | None = None,
         **options: Unpack[RequestOptions],
     ) -> None:
@@ -92,14 +95,19 @@ class Agent:
         before each call of a tool that is not `read_only`; True approves all. Without
         it every tool runs but those that declare `read_only=False`. `budget` holds for
         all turns together. `recall` adds a tool that searches what was compacted or
-        shortened (84 tokens per request); None: where something is hidden. `options`
-        are those of requests, such as temperature and effort (`RequestOptions`).
+        shortened (84 tokens per request); None: where something is hidden. `rules` is
+        the path of a file whose text is sent before the first message, again when it
+        changes, and kept by compactions: at most 2,000 tokens. `options` are those of
+        requests, such as temperature and effort (`RequestOptions`).
         Raises ConfigError when a part cannot work.
         """
         self.provider = connect(provider) if isinstance(provider, str) else provider
         self.system = system
         self.session = session or Session()
         self.engine = engine or CompactionEngine(context_token_threshold=None)
+        self.rules = self._source_of(rules)
+        """Gives the rules of a file, which are looked at again at each message."""
+        self._sent_rules = SentRules()
         self._tools = ContextTools(self, tools, recall=recall)
         self.tool_choice = tool_choice
         self.max_steps = max_steps
@@ -156,6 +164,7 @@ class Agent:
             "approve": self.approve,
             "listener": self.listener,
             "recall": self.recall,
+            "rules": self.rules,
             "budget": self.meter and self.meter.budget,
             **self.options,
         }
@@ -271,10 +280,8 @@ class Agent:
         Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
-        prompt = [*attached, prompt_entry(text, pasted)]
-        return self._new_turn(
-            text, partial(self._turns.say, prompt), stop, output, budget
-        )
+        say = partial(self._say, tuple(attached), prompt_entry(text, pasted))
+        return self._new_turn(text, say, stop, output, budget)
 
     def retry(
         self,
@@ -524,6 +531,16 @@ class Agent:
             self.wake()
 
         return Turn(text, running, arrived, output=wanted, cancel=cancel)
+
+    def _say(self, attached: Iterable[Entry], prompt: Entry) -> Events:
+        """Append a message, with the rules of a file before it if they are new."""
+        sent_before = self._sent_rules.news(self.rules, self.session, attached)
+        yield from self._turns.say([*sent_before, prompt])
+
+    def _source_of(self, rules: str | Path | RulesSource | None) -> RulesSource | None:
+        if isinstance(rules, str | Path):
+            return GivenRules(rules, count=self.engine.tracker.counter.count)
+        return rules
 
     def _branch(self) -> Self:
         copied = self.session.copy()
