@@ -23,6 +23,9 @@ Span = tuple[int, int]
 RETRIEVAL = "retrieval"
 """Trigger of a pruning made when an output arrived."""
 
+BY_MODEL = "model"
+"""Trigger of a compaction that the model asked for, with its tool `compact`."""
+
 EXCLUDED = "excluded"
 """Trigger of a pruning by which the user excluded a message."""
 

@@ -228,6 +228,13 @@ class SentRules:
         return self._newest
 
 
+def rules_source(
+    rules: str | Path | RulesSource | None, *, count: Count
+) -> RulesSource | None:
+    """The source of an agent's rules: of a path the file itself."""
+    return GivenRules(rules, count=count) if isinstance(rules, str | Path) else rules
+
+
 def rules_in(entries: Sequence[Entry]) -> RulesFile | None:
     """The rules from a file that hold after these entries; None if there are none.
 
