@@ -270,7 +270,7 @@ CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
     "unpin": (_unpin, "number  remove a pinned rule"),
     "rules": (
         _rules,
-        "[drop N|keep N]  list the sentences kept as your rules; drop one or keep it",
+        "[use|ignore|drop N|keep N]  list the rules of the project's file and yours",
     ),
     "exclude": (
         _exclude,

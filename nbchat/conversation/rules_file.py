@@ -15,7 +15,7 @@ import json
 import logging
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -246,6 +246,19 @@ def rules_in(entries: Sequence[Entry]) -> RulesFile | None:
             note = str(others.get("note", ""))
             return RulesFile(Path(name), text, digest, note) if text else None
     return None
+
+
+def without_rules(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """The entries, rules of files among them as any other attached files.
+
+    For a conversation from elsewhere: the yes of its author is not that of its reader.
+    """
+    for entry in entries:
+        if entry.is_rules:
+            details = {k: v for k, v in entry.arguments.items() if k != "rules"}
+            yield entry._replace(tool_args=json.dumps(details))
+        else:
+            yield entry
 
 
 def _digest(rules: RulesFile | None) -> str:

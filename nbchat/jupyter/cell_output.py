@@ -201,7 +201,12 @@ def _show_reply(reply: CommandReplied) -> None:
 
 
 def _rules_note(entry: Entry) -> str:
-    """Which sentences of a message are kept as rules: pasted ones may be among them."""
+    """Which rules are used: those of a file, or sentences of a message.
+
+    Pasted sentences may be among them.
+    """
+    if entry.is_rules:
+        return terminal_text(f"[{entry.content}]")
     quotes = rules_in_force([entry]) if entry.is_prompt else []
     if not quotes:
         return ""

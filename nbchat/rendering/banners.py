@@ -25,6 +25,7 @@ from nbchat.conversation.events import (
 )
 from nbchat.rendering.entries import (
     escaped,
+    notice_line_html,
     summary_html,
     summary_parts,
     summary_text_html,
@@ -160,7 +161,7 @@ def notice_html(event: Notice) -> str:
             named = f'class="nbc-branched" data-session="{escaped(earlier)}"'
             html = f"<div {named}><span>{BRANCHED}</span></div>"
         case PinsChanged() | SavingFailed():
-            html = f'<div class="nbc-notice">{escaped(text)}</div>'
+            html = notice_line_html(text)
         case TurnFailed():
             html = failure_html(text)
         case _:
