@@ -147,7 +147,7 @@ def rules_html(rules: RulesFile) -> str:
     text = with_invisibles_escaped(rules.text)
     title = f"{rules.name} in this project has rules for the model. Use them?"
     return (
-        '<details class="nbc-entry nbc-attached nbc-rules" open>'
+        '<details class="nbc-entry nbc-rules" open>'
         f"<summary><span>{escaped(title)}</span></summary>"
         f"{part_html(escaped(rules.title), text)}</details>"
     )

@@ -185,7 +185,7 @@ def test_rules_of_a_file_wait_on_a_card_below_what_was_said() -> None:
     events = [RulesOffered(RULES), AgentReady(agent), *agent.run("Hello")]
     ran(state, events)
     card = shown_page(state)[-1]
-    assert 'class="nbc-entry nbc-attached nbc-rules" open' in card
+    assert 'class="nbc-entry nbc-rules" open' in card
     assert "AGENTS.md in this project has rules for the model. Use them?" in card
     assert "Be &lt;b&gt;brief&lt;/b&gt;.\\u200b" in card
     folded(state, RulesOffered())
