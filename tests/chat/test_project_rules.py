@@ -194,6 +194,10 @@ def test_rules_that_someone_else_agreed_to_end_with_the_next_message(project, st
     other = Chat(project.parent, store)
     other.agent.switch(Session(chat.agent.session.transcript))
     assert other.sent() == [RULES, ""]
+    written = project.parent / "AGENTS.md"
+    written.write_text("Rules that wait for an answer.")
+    other.agent.switch(Session(chat.agent.session.transcript))
+    assert other.sent() == [RULES, ""]
 
 
 def test_a_chat_without_rules_files_lists_what_people_have_said(store):
