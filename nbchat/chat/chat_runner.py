@@ -30,6 +30,7 @@ from nbchat.chat.chat_events import (
     Idle,
     MessagesReturned,
     QueueChanged,
+    RulesOffered,
     SessionLoaded,
     Stopping,
     TurnStarted,
@@ -209,6 +210,10 @@ class ChatRunner:
     def show(self, session: Session) -> None:
         """Send a stored session to the listener while its agent is being built."""
         self._send(SessionLoaded(session))
+
+    def offer(self, offered: RulesOffered) -> None:
+        """Show rules that wait for a person's yes."""
+        self._send(offered)
 
     def refresh(self, agent: Agent | None = None) -> None:
         """Send the agent to the listener again, or another one that takes over."""

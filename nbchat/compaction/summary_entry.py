@@ -29,6 +29,7 @@ from nbchat.conversation.entries import (
     MemoryLine,
     Rule,
 )
+from nbchat.conversation.rules_file import rules_in
 from nbchat.conversation.secret_masking import without_secrets
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
@@ -174,6 +175,7 @@ class SummaryBuilder:
         )
         material = Material(
             rules=tuple(rules),
+            file=self._rules_file(),
             before=tuple(before),
             variables=tuple(self._variables()),
             dropped=self.session.dropped_rules,
@@ -188,6 +190,11 @@ class SummaryBuilder:
     def _rules_before(self) -> tuple[Rule, ...]:
         """The rules of the newest summary before the plan's new messages."""
         return rules_of(self.session, self.plan.start)
+
+    def _rules_file(self) -> tuple[str, ...]:
+        """The title and the lines of the rules file that is in force."""
+        found = rules_in(self.to_cover)
+        return (found.title, *found.text.splitlines()) if found else ()
 
     def _from_before(self) -> list[str]:
         """What an older version of nbchat carried over beside the summary before."""

@@ -157,6 +157,8 @@ def _show(event: ChatEvent, output: CellOutput) -> None:
             output.text(piece)
         case EntryAdded(_, entry) if entry.is_answer:
             output.end_text(entry.content)
+        case EntryAdded(_, entry) if entry.is_rules:
+            output.line(terminal_text(f"[{entry.content}]"))
         case EntryAdded(_, entry) if entry.role in ("user", "tool"):
             output.wait("Waiting for the model …")
         case CommandReplied():

@@ -24,7 +24,7 @@ from nbchat.compaction.memory.records import MOST_RECORDS, Record, Records
 from nbchat.compaction.memory.rules import rule_lines
 from nbchat.compaction.memory.words import Words
 from nbchat.compaction.memory.work import Work
-from nbchat.compaction.shortening import within
+from nbchat.compaction.shortening import shorten_to_tokens, within
 from nbchat.conversation.entries import Entry, Fact, MemoryLine, Rule
 from nbchat.conversation.search_index import TOOL_NAME as RECALL
 from nbchat.conversation.tools import Tool
@@ -36,6 +36,9 @@ Count = Callable[[str], int]
 RULES_SHARE = 0.25
 """Largest share of the allowance for rules: they are few and short, and a model that
 quotes everything must not displace all else."""
+
+FILE_SHARE = 0.5
+"""Largest share of the allowance for the text of a rules file."""
 
 WORDS_SHARE = 0.5
 """Largest share of the allowance for the person's words where tools were used; without
@@ -181,6 +184,8 @@ class Material:
     """What the memory of one compaction is made of, besides the transcript."""
 
     rules: tuple[Rule, ...] = ()
+    file: tuple[str, ...] = ()
+    """The title and the text of a rules file that the person agreed to."""
     before: tuple[str, ...] = ()
     """Lines that an older version of nbchat carried over."""
     variables: tuple[str, ...] = ()
@@ -222,9 +227,17 @@ class _Packing:
         before = [MemoryLine("rules", text, None) for text in material.before]
         lines = [*before, *rule_lines(material.rules)]
         kept = within(reversed(lines), most, lambda line: self._count(line.text) + 1)
-        self._add("rules", kept[::-1])
+        self._add("rules", [*kept[::-1], *self._file()])
         missing = lines[: len(lines) - len(kept)]
         self._note("rule", [line.position for line in missing])
+
+    def _file(self) -> list[MemoryLine]:
+        """The rules file; of one that takes too much room, its beginning and end."""
+        if not self._material.file:
+            return []
+        text = "\n  ".join(self._material.file)
+        most = int(self._budget * FILE_SHARE)
+        return [MemoryLine("rules", shorten_to_tokens(text, most, self._count), None)]
 
     def add_words(self) -> None:
         """The person's words, or a line for each exchange."""

@@ -48,6 +48,8 @@ class Words:
         """Read the next entry of the transcript."""
         if entry.is_answer:
             self._question = last_line(entry.content)
+        elif entry.is_rules:
+            return  # they stand in a part of their own
         elif entry.is_of_user and (entry.content.strip() or entry.is_attachment):
             self._messages.append((position, entry, self._question))
             if entry.is_prompt:
