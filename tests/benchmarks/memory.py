@@ -67,7 +67,7 @@ compacted; this is all that is left of it, and the kernel is still running:
 Answer each of these questions with one short Python cell. Its last line is an expression
 whose value is the number. The cells run one after the other in the same kernel, with
 pandas as `pd`. Only the rows that count are meant, by what the person decided and by what
-is in force now. Do not guess silently: where you cannot know, choose what is likeliest.
+is in force now. Where the memory does not say, choose what is likeliest.
 
 {questions}
 
@@ -245,7 +245,7 @@ def folded(session: AnalysisSession, folds: int, recorded: Texts | None) -> Sess
             e for turn in turns[bounds[fold] : bounds[fold + 1]] for e in turn
         ):
             kept.append(entry)
-        names = session.namespace(bounds[fold + 1])
+        names = session.namespaces[bounds[fold + 1] - 1]
         variables = live_variables(lambda names=names: names)
         summary = None
         if recorded is not None:
@@ -390,7 +390,7 @@ def numbers_of(session: AnalysisSession, cells: Sequence[str]) -> list[object]:
 
 
 def _run(session: AnalysisSession, cells: Sequence[str], queue: object) -> None:
-    names = session.namespace()
+    names = dict(session.namespace)
     queue.put([_value(cell, names) for cell in cells[:QUESTIONS]])  # type: ignore[attr-defined]
 
 

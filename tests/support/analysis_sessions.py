@@ -15,6 +15,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -335,6 +336,8 @@ class Question:
     """A question, and the numbers of what a reader may believe."""
 
     text: str
+    cell: str
+    """A cell that gives the right number."""
     numbers: tuple[tuple[Belief, float], ...]
 
     def belief(self, answer: object) -> Belief | Literal["other"]:
@@ -353,8 +356,8 @@ class AnalysisSession:
 
     name: str
     turns: tuple[tuple[Entry, ...], ...]
-    table: str
-    rows: pd.DataFrame
+    namespaces: tuple[Namespace, ...]
+    """The kernel's variables after each turn; no cell changes an object."""
     questions: tuple[Question, ...]
 
     @property
@@ -362,22 +365,24 @@ class AnalysisSession:
         """All entries."""
         return tuple(entry for turn in self.turns for entry in turn)
 
-    def namespace(self, turns: int | None = None) -> Namespace:
-        """The kernel's variables after so many turns, by default after all."""
-        names: Namespace = {"pd": pd, "np": np, self.table: self.rows.copy()}
-        for turn in self.turns[:turns]:
-            for entry in turn:
-                if entry.is_call:
-                    run_cell(entry.arguments["code"], names)
-        return names
+    @property
+    def namespace(self) -> Namespace:
+        """The kernel's variables in the end."""
+        return self.namespaces[-1]
 
 
-def sessions(*, short: int = 12, long: int = 3) -> Iterator[AnalysisSession]:
+@cache
+def sessions(*, short: int = 12, long: int = 3) -> tuple[AnalysisSession, ...]:
     """Sessions of 40 to 60 turns, and then some of 200."""
-    for number in range(short):
-        yield session_of(f"analysis-{number:02}", number, SHORT_TURNS, is_long=False)
-    for number in range(long):
-        yield session_of(f"analysis-long-{number}", number, LONG_TURNS, is_long=True)
+    many = [
+        session_of(f"analysis-{number:02}", number, SHORT_TURNS, is_long=False)
+        for number in range(short)
+    ]
+    few = [
+        session_of(f"analysis-long-{number}", number, LONG_TURNS, is_long=True)
+        for number in range(long)
+    ]
+    return (*many, *few)
 
 
 def session_of(
@@ -393,8 +398,7 @@ def session_of(
             return AnalysisSession(
                 name,
                 tuple(writer.turns),
-                writer.theme.table,
-                writer.table,
+                tuple(writer.namespaces),
                 tuple(questions),
             )
     raise ValueError(f"{name}: no session has {QUESTIONS} questions")
@@ -419,9 +423,10 @@ class _Writer:
     def __init__(self, theme: Theme, chance: random.Random) -> None:
         self.theme, self.chance = theme, chance
         self.table = table_of(theme, chance)
-        self.names: Namespace = {"pd": pd, "np": np, theme.table: self.table.copy()}
+        self.names: Namespace = {"pd": pd, "np": np, theme.table: self.table}
         self.terms = {slot.name: Term(slot) for slot in slots_of(theme, chance)}
         self.turns: list[tuple[Entry, ...]] = []
+        self.namespaces: list[Namespace] = []
         self._rows = ""
         """The cell line by which `rows` was last defined."""
 
@@ -489,7 +494,7 @@ class _Writer:
         text = phrase.format(c=self._clause(term, value), label=term.slot.label)
         if self.chance.random() < 0.35:
             answer = Entry("assistant", self.chance.choice(NOTED))
-            self.turns.append((Entry("user", text), answer))
+            self._say(Entry("user", text), answer)
             return
         self._ask(f"{text} {term.slot.question}", self._code(term.slot))
 
@@ -504,7 +509,7 @@ class _Writer:
         self._ask(self._supposed(term, value, 2), self._code(term.slot, value))
         term.changes.append(value)
         answer = Entry("assistant", self.chance.choice(NOTED))
-        self.turns.append((Entry("user", self.chance.choice(ADOPT)), answer))
+        self._say(Entry("user", self.chance.choice(ADOPT)), answer)
 
     def _supposed(self, term: Term, value: Any, phrases: int = 3) -> str:
         phrase = self.chance.choice(SUPPOSE[:phrases])
@@ -560,14 +565,16 @@ class _Writer:
         if isinstance(value, int | float | np.number):
             answer = f"It is {_number(value):,.2f}.".replace(".00.", ".")
         arguments = json.dumps({"code": code})
-        self.turns.append(
-            (
-                Entry("user", text),
-                Entry("assistant", "", call_id, "run_cell", arguments),
-                Entry("tool", output, call_id, "run_cell"),
-                Entry("assistant", f"{answer} {after}".strip()),
-            )
+        self._say(
+            Entry("user", text),
+            Entry("assistant", "", call_id, "run_cell", arguments),
+            Entry("tool", output, call_id, "run_cell"),
+            Entry("assistant", f"{answer} {after}".strip()),
         )
+
+    def _say(self, *entries: Entry) -> None:
+        self.turns.append(entries)
+        self.namespaces.append(dict(self.names))
 
     def _work(
         self,
@@ -596,19 +603,22 @@ class _Writer:
                 yield belief, held | {part: value}
 
     def _question(self, term: Term) -> Question | None:
-        right = self._value(term.slot, self._held())
+        cell = self._cell(term.slot, self._held())
+        right = self._value(cell)
         numbers: list[tuple[Belief, float]] = [("right", right)]
         for belief, held in self._beliefs(term):
-            number = self._value(term.slot, held)
+            number = self._value(self._cell(term.slot, held))
             if abs(number - right) <= 2 * TOLERANCE:
                 return None
             numbers.append((belief, number))
-        return Question(term.slot.question, tuple(numbers))
+        return Question(term.slot.question, cell, tuple(numbers))
 
-    def _value(self, slot: Slot, held: Mapping[str, Any]) -> float:
-        code = f"{rows_code(self.theme, held)}\n{number_code(slot, held)}"
+    def _cell(self, slot: Slot, held: Mapping[str, Any]) -> str:
+        return f"{rows_code(self.theme, held)}\n{number_code(slot, held)}"
+
+    def _value(self, cell: str) -> float:
         names: Namespace = {self.theme.table: self.table, "pd": pd}
-        return _number(run_cell(code, names)[1])
+        return _number(run_cell(cell, names)[1])
 
 
 def rows_code(theme: Theme, held: Mapping[str, Any]) -> str:
