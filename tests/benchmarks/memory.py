@@ -40,7 +40,7 @@ from analysis_sessions import QUESTIONS, AnalysisSession, run_cell, sessions
 from measures import COUNTER
 from memory_cases import KINDS, Case, cases_of, with_summaries
 from needed_values import has_word, texts
-from recorded_summaries import Compacted, Texts, compact
+from recorded_summaries import Compacted, Texts, compact, read, write
 from tqdm import tqdm
 
 from nbchat.conversation.entries import Entry
@@ -209,7 +209,7 @@ def write_requests(folder: Path) -> None:
     chosen = [case for name in KINDS for case in with_summaries(name)]
     for case in tqdm(chosen, "requests", disable=None):
         asked = compact(case.covered, summary="They talked.").request
-        (folder / f"{case.id}.md").write_text(asked, "utf-8")
+        write(folder / f"{case.id}.md", asked)
     print(f"{len(chosen)} requests in {folder}")
 
 
@@ -218,7 +218,7 @@ def record(folder: Path, writer: str) -> None:
     kept, count = Texts("summaries"), 0
     for file in sorted(folder.glob(f"*{ANSWER}")):
         case = file.name.removesuffix(ANSWER)
-        asked = (folder / f"{case}.md").read_text("utf-8")
+        asked = read(folder / f"{case}.md")
         kept.add(case, writer, asked, file.read_text("utf-8"))
         count += 1
     kept.save()
@@ -293,10 +293,10 @@ def write_analysis(folder: Path, folds: int) -> None:
     requests.mkdir(parents=True, exist_ok=True)
     for _, name, make in tqdm([*sheets(folds)], "sheets", disable=None):
         try:
-            (folder / f"{name}.md").write_text(make(), "utf-8")
+            write(folder / f"{name}.md", make())
             written += 1
         except Unwritten as wanted:
-            (requests / f"{wanted.case}.md").write_text(wanted.request, "utf-8")
+            write(requests / f"{wanted.case}.md", wanted.request)
             missing += 1
     print(f"{written} files for readers in {folder}")
     if missing:
@@ -313,7 +313,7 @@ def score(folder: Path, reader: str) -> None:
         session = by_name[name.rpartition(".")[0]]
         counts.setdefault(group_of(name), Counter()).update(beliefs(session, text))
         if reader:
-            kept.add(name, reader, (folder / f"{name}.md").read_text("utf-8"), text)
+            kept.add(name, reader, read(folder / f"{name}.md"), text)
     if reader:
         kept.save()
     print_beliefs(counts)

@@ -149,13 +149,13 @@ def chained(
 
 def chain_to(sessions: Sequence[Recorded], last: int) -> list[Recorded]:
     """A session after as many earlier ones, in a circle, as make it long enough."""
-    chain = [_numbered(_shortened(sessions[last]), last)]
+    chain = [numbered(_shortened(sessions[last]), last)]
     for back in range(1, len(sessions)):
         size, number = sum(each.tokens for each in chain), last - back
         if size >= LEAST_TOKENS:
             break
         if size + sessions[number].tokens <= MOST_TOKENS:
-            chain.insert(0, _numbered(sessions[number], number % len(sessions)))
+            chain.insert(0, numbered(sessions[number], number % len(sessions)))
     return chain
 
 
@@ -167,7 +167,7 @@ def _shortened(session: Recorded) -> Recorded:
     return Recorded(entries, session.known, COUNTER.count_entries(entries))
 
 
-def _numbered(session: Recorded, number: int) -> Recorded:
+def numbered(session: Recorded, number: int) -> Recorded:
     """The session with call ids of its own."""
     entries = tuple(
         entry._replace(tool_id=f"{number}_{entry.tool_id}") if entry.tool_id else entry

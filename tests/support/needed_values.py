@@ -85,7 +85,7 @@ def needed_values(entries: Sequence[Entry], cut: int, known: str = "") -> list[s
 
     What `known` spells out, a system prompt or the tools, need not be remembered.
     """
-    past, found, seen = _Past(entries[:cut]), [], set[str]()
+    past, found, seen = Past(entries[:cut]), [], set[str]()
     for index in range(cut, len(entries)):
         if not entries[index].is_call:
             continue
@@ -96,19 +96,26 @@ def needed_values(entries: Sequence[Entry], cut: int, known: str = "") -> list[s
     return [value for value in found if not has_word(known, value)]
 
 
-class _Past:
-    """What stood before the cut."""
+class Past:
+    """What was said, of which later calls use values."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        calls = [named(entry) for entry in entries if entry.is_call]
-        self._text = texts(entries)
-        self._keys = {key for call in calls for key in call.keys}
-        self._defined = {name for call in calls for name in call.defines}
+    def __init__(self, entries: Sequence[Entry] = ()) -> None:
+        self._text = ""
+        self._keys: set[str] = set()
+        self._defined: set[str] = set()
+        self.add(entries)
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Add what was said next."""
+        self._text += f"\n{texts(entries)}"
+        for use in (named(entry) for entry in entries if entry.is_call):
+            self._keys.update(use.keys)
+            self._defined.update(use.defines)
 
     def used_by(self, call: Entry) -> list[str]:
         """The values of a call that stood here, each once."""
         use = named(call)
-        found = [value for value in use.values if has_word(self._text, value)]
+        found = [v for v in use.values if _fits(v) and has_word(self._text, v)]
         found += [name for name in use.names if name in self._defined]
         found += [name for name in use.attributes if name in self._keys]
         return [value for value in dict.fromkeys(found) if _fits(value)]

@@ -87,6 +87,16 @@ class Compacted:
         return self.session.compaction is self.record
 
 
+def write(file: Path, text: str) -> None:
+    """Write a text as it is; its line ends are part of its hash."""
+    file.write_bytes(text.encode())
+
+
+def read(file: Path) -> str:
+    """Read a text as it is."""
+    return file.read_bytes().decode()
+
+
 def digest(text: str) -> str:
     """A hash of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
