@@ -6,12 +6,12 @@ of the request or context that they answer: one that no longer fits is stale.
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nbchat.compaction.engine import CompactionEngine, CompactionRun
+from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.providers.base import Request, wire_text
@@ -124,7 +124,7 @@ def compact(
     return Compacted(session, record, asked)
 
 
-def _finished(run: CompactionRun) -> Compaction:
+def _finished(run: Generator[object, None, Compaction]) -> Compaction:
     while True:
         try:
             next(run)
