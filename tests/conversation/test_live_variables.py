@@ -271,7 +271,7 @@ def test_modules_functions_classes_and_hidden_names_are_no_variables():
 
 
 def summary(engine: CompactionEngine, kept: Session) -> str:
-    provider = ScriptedProvider(says("<summary>A parcel is late.</summary>"))
+    provider = ScriptedProvider(says("<summary>The parcel of W100 is late.</summary>"))
     return finished(engine.compact(kept, provider, engine.plan(kept))).summary
 
 
