@@ -32,7 +32,9 @@ LEAST_THRESHOLD = 1_000
 
 _PROMISE = re.compile(r"; recall\(\d{1,20}\) returns them(?=\])")
 _PROMISE_OF_FACTS = re.compile(
-    r"(?<= more not shown); recall \d[^\n;)]{0,60}(?=\)?$)", re.MULTILINE
+    r"(?<= not shown here); recall finds it(?=\)$)"
+    r"|(?<= more not shown); recall \d[^\n;)]{0,60}(?=\)?$)",  # of older versions
+    re.MULTILINE,
 )
 _SAME = re.compile(r"\[same as recall\(\d{1,20}\)\]")
 

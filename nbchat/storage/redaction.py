@@ -6,7 +6,8 @@ again.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -237,6 +238,7 @@ def _redact_snapshots(
 ) -> None:
     before, after = entries
     changed = {n for n, entry in enumerate(after) if entry != before[n]}
+    copied = _shown_beside(changed, after)
     snapshots = session_snapshots.c
     query = mine.select(session_snapshots).where(snapshots.session_id == stored_id)
     for row in connection.execute(query).all():
@@ -249,20 +251,36 @@ def _redact_snapshots(
             stop = record.get("stop", 0)
             if record.get("prefix_hash") == prefix_hash(before[:stop]):
                 record["prefix_hash"] = prefix_hash(after[:stop])
-            _remove_copies(record, changed)
+            _remove_copies(record, changed, copied)
         is_it = snapshots.number == row.number
         values = {"content_json": json.dumps(content)}
         connection.execute(mine.update(session_snapshots).where(is_it).values(values))
 
 
-def _remove_copies(record: dict[str, Any], changed: Collection[int]) -> None:
-    """Remove what a record copied of changed messages.
+def _shown_beside(changed: Collection[int], entries: Sequence[Entry]) -> set[int]:
+    """The positions of the lines that may copy a part of a changed message.
+
+    A call stands with its result, and the person's message with the answers before it
+    and, as one line for an exchange, after it.
+    """
+    calls = {each.tool_id: n for n, each in enumerate(entries) if each.is_call}
+    said = [n for n, each in enumerate(entries) if each.is_of_user]
+    beside = {calls.get(entries[n].tool_id, n) for n in changed}
+    for position in changed:
+        next_one = bisect_right(said, position)
+        beside.update(said[max(next_one - 1, 0) : next_one + 1])
+    return beside.union(changed)
+
+
+def _remove_copies(
+    record: dict[str, Any], changed: Collection[int], beside: Collection[int]
+) -> None:
+    """Remove what a record copied of changed messages, and what stands beside it.
 
     A copy that was cut may hold a part of the removed text.
     """
-    copied = [line for line in record.get("memory", ()) if line[2] in changed]
     summary = record.get("summary", "")
-    for line in copied:
+    for line in [each for each in record.get("memory", ()) if each[2] in beside]:
         shown = escape(line[1])
         summary = summary.replace(f"\n{shown}\n", f"\n{REMOVED_COPY}\n")
         line[1] = REMOVED_COPY

@@ -140,8 +140,10 @@ def test_past_the_threshold_the_history_becomes_one_summary_while_the_person_rea
     )
     events = list(agent.run("first"))
     assert "Compacted" in kinds(events)
-    summary = "<summary>\nwhat happened\n</summary>"
-    assert agent.session.history == [("summary", summary, "", "", "")]
+    (entry,) = agent.session.history
+    assert entry.role == "summary"
+    assert entry.content.startswith("<summary>\nwhat happened\n</summary>\n<facts>")
+    assert "- first\n" in entry.content
     assert [entry.content for entry in agent.session.transcript] == ["first", STORY]
     assert agent.engine.input_tokens == 0
 

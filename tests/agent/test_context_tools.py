@@ -117,7 +117,7 @@ def test_a_note_promises_recall_only_where_the_model_has_it():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recall", [True, False])
-def test_facts_that_did_not_fit_are_mentioned_only_if_recall_is_offered(
+def test_recall_is_named_beside_what_found_no_room_only_if_it_is_offered(
     *, recall: bool
 ):
     orders = [
@@ -130,7 +130,7 @@ def test_facts_that_did_not_fit_are_mentioned_only_if_recall_is_offered(
             ("assistant", f"W{n} costs {n}.5."),
         )
     ]
-    told = says("<summary>The customer asked about many orders.</summary>")
+    told = says("<summary>The customer asked about W499.</summary>")
     engine = CompactionEngine()
     agent = agent_with(told, says("x"), recall=recall, engine=engine)
     agent.session = Session(orders)
@@ -138,7 +138,7 @@ def test_facts_that_did_not_fit_are_mentioned_only_if_recall_is_offered(
     assert "; recall " in agent.session.compaction.summary
     agent.ask("Well?")
     shown = agent.provider.requests[-1].history[0].content
-    assert " more not shown" in shown
+    assert " not shown here" in shown
     assert ("; recall " in shown) is recall
 
 

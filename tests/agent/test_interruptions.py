@@ -10,7 +10,7 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.agent_loop import BROKEN_OFF
 from nbchat.chat.chat_events import AgentReady
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.facts import collect_facts
+from nbchat.compaction.memory.words import Words
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.events import (
     Delta,
@@ -225,12 +225,12 @@ def test_what_nbchat_asks_after_a_broken_answer_is_not_shown_as_the_users():
     assert imported(exported(session, "json")).transcript[2].is_by_nbchat
 
 
-def test_facts_quote_the_request_before_a_broken_answer():
-    transcript = retried().session.transcript[:3]
-    facts = collect_facts(transcript, 3, budget_tokens=800, counter=TokenCounter())
-    text = "\n".join(facts.lines)
-    assert '"Where is W1?"' in text
-    assert BROKEN_OFF not in text
+def test_the_persons_words_in_a_memory_have_nothing_that_nbchat_asked():
+    words = Words()
+    for position, entry in enumerate(retried().session.transcript):
+        words.read(entry, position)
+    lines = [line.text for line in words.lines(800, TokenCounter().count)]
+    assert lines == ["- Where is W1?"]
 
 
 def test_a_turn_with_a_repeated_answer_is_one_turn():

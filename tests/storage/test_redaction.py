@@ -102,6 +102,58 @@ def test_redact_removes_a_text_everywhere_and_the_chat_continues(store, tmp_path
     assert agent.ask("And now?") == "fine"
 
 
+CUT = "zq77-" * 60
+"""Longer than what stands of an answer before a short message, and of a result."""
+
+
+@pytest.mark.parametrize("policy", ["single-summary", "tiered", "extractive"])
+def test_redact_removes_copies_that_hold_only_a_part_of_the_text(store, policy):
+    """An answer's end before a short message, a result's beginning, a cut document."""
+    lines = (
+        calls("login", key="K1"),
+        says(f"Order W1 is open. It is {CUT}"),
+        says("Fine. " * 300),
+        says("Understood. " * 300),
+        says("<summary>W1 is open.</summary>"),
+    )
+
+    def login(key: str) -> str:
+        """Log in."""
+        return f"{key}: {CUT}"
+
+    engine = CompactionEngine(policy=policy)
+    agent = Agent(ScriptedProvider(*lines), tools=[login], engine=engine)
+    agent.autosave = autosave_of(store, agent.session, agent)
+    agent.ask("Log in.")
+    agent.ask("Thanks!")
+    agent.ask(f"{'Now a long one. ' * 120}{CUT}")
+    list(agent.compact(keep=0))
+    record = agent.session.compaction
+    assert "zq77-" in f"{record.summary}{record.memory}"
+    agent.autosave.save()
+    replied(Commands(store)(agent, f"/redact {CUT}"))
+    record = store.load(agent.session.session_id).compaction
+    assert record is not None
+    assert "zq77-" not in f"{record.summary}{record.memory}{record.facts}"
+    assert "- [redacted]" in record.summary
+
+
+def test_a_rule_loses_the_text_that_is_removed_from_its_message(store):
+    rule = "Always use the account Neptune-5 for refunds."
+    told = says(f'<summary>Refunds.\n- "{rule}"\n</summary>')
+    agent = Agent(ScriptedProvider(says("Understood. " * 200), told))
+    agent.autosave = autosave_of(store, agent.session, agent)
+    agent.ask(rule)
+    list(agent.compact(keep=0))
+    assert [each.text for each in agent.session.compaction.rules] == [rule]
+    agent.autosave.save()
+    commands = Commands(store)
+    replied(commands(agent, "/redact Neptune-5"))
+    assert "Neptune-5" not in replied(commands(agent, "/rules"))
+    record = store.load(agent.session.session_id).compaction
+    assert "Neptune-5" not in f"{record.summary}{record.memory}{record.rules}"
+
+
 def test_redact_reaches_an_answer_that_was_streaming_when_its_kernel_ended(store):
     save_session(store, Session([("user", "And the key?")], session_id="streaming"))
     store.save_draft("streaming", 1, f"It is {SECRET}, and")

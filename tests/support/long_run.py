@@ -41,6 +41,8 @@ summary and all messages, of which each line is dropped with a chance of a fifth
 
 _TAG = re.compile(r"</?(?:user|assistant|call|result)\b[^>\n]*>")
 
+_LONG_NUMBER = re.compile(r"#?\b[A-Z]?\d{5,}\b")
+
 NO_STORY = "(no story was written)"
 
 
@@ -161,7 +163,7 @@ class Recorded(Replay):
 
     def _told(self, request: Request) -> str:
         if self._story == "none":
-            return f"<summary>{NO_STORY}</summary>"
+            return f"<summary>{NO_STORY} {_first_value(request)}</summary>"
         if self._story == "copy":
             return self._summary()
         return f"<summary>\n{self._remembered(request)}\n</summary>"
@@ -183,6 +185,16 @@ class Recorded(Replay):
             if self._chance.random() >= FORGOTTEN_SHARE:
                 self._lines.insert(0, line)
         return "\n".join(self._lines)
+
+
+def _first_value(request: Request) -> str:
+    """The first long number that a request asks to summarize.
+
+    A summary without any value is refused where the conversation has many.
+    """
+    asked = "\n".join(f"{entry.content} {entry.tool_args}" for entry in request.history)
+    data = asked.partition("</transcript>")[0]
+    return next(iter(_LONG_NUMBER.findall(data)), "")
 
 
 def replay(
