@@ -12,7 +12,7 @@ from threading import Event as Flag
 from typing import Any, Self, Unpack
 
 from nbchat.agent.agent_loop import TurnRunner
-from nbchat.agent.approvals import approvals_of
+from nbchat.agent.approvals import Approve, approvals_of, checked_approve
 from nbchat.agent.budget import Budget, Meter, meter_of
 from nbchat.agent.context_tools import ContextTools, without_promise
 from nbchat.agent.live_output import shown, shown_async
@@ -26,7 +26,6 @@ from nbchat.agent.running_turn import (
 )
 from nbchat.agent.structured_output import output_type
 from nbchat.agent.telemetry import Telemetry
-from nbchat.agent.tool_calls import Approve
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.facts.facts import facts_by
 from nbchat.compaction.plan import Plan
@@ -89,8 +88,9 @@ class Agent:
 
         `tool_choice` is auto, none, required or a tool's name, or a function of the
         session that returns one: so code controls the workflow. `approve` is asked
-        before each call of a tool that is not `read_only`; True approves all. Without
-        it every tool runs but those that declare `read_only=False`. `budget` holds for
+        before each call of a tool that is not `read_only`; it may be async, and only
+        True approves. Without it every tool runs but those that declare
+        `read_only=False`, and tools of MCP servers are refused. `budget` holds for
         all turns together. `recall` adds a tool that searches what was compacted or
         shortened (84 tokens per request); None: where something is hidden. `options`
         are those of requests, such as temperature and effort (`RequestOptions`).
@@ -100,13 +100,13 @@ class Agent:
         self.system = system
         self.session = session or Session()
         self.engine = engine or CompactionEngine(context_token_threshold=None)
+        self.approve = checked_approve(approve)
         self._tools = ContextTools(self, tools, recall=recall)
         self.tool_choice = tool_choice
         self.max_steps = max_steps
         self.max_output_tokens = max_output_tokens
         self.options = checked(options)
         refuse_untaken(self.provider, self.options)
-        self.approve = approve
         self.listener = listener
         self.meter = meter_of(budget)
         """What was used of the agent's budget; None without one."""

@@ -61,11 +61,10 @@ class ContextTools:
         recall_function = recall_tool(lambda: agent.session, count=count)
         self._recall = replace(_any_recall(), function=recall_function)
         self._checkpoint = replace(_any_checkpoint(), function=self._save_checkpoint)
-        self.own = as_tools(functions)
-        """The tools that the agent was given."""
         self.recall = recall
-        if recall and self._recall not in self.offered:
-            raise ConfigError("two tools are named recall; rename one")
+        self.own: tuple[Tool, ...] = ()
+        """The tools that the agent was given."""
+        self.replace(functions)
 
     @property
     def offered(self) -> tuple[Tool, ...]:
@@ -75,10 +74,25 @@ class ContextTools:
         checkpoint = (self._checkpoint,) if self._offers_checkpoint else ()
         return (*self.own, *checkpoint, *recall)
 
-    def replace(self, tools: Iterable[Tool]) -> None:
-        """Give the agent other tools of its own."""
+    def replace(self, functions: Iterable[Callable[..., object]]) -> None:
+        """Give the agent other tools of its own; raises ConfigError if it cannot."""
         added = {id(self._recall), id(self._checkpoint)}
-        self.own = tuple(each for each in tools if id(each) not in added)
+        tools = as_tools(each for each in functions if id(each) not in added)
+        if self.recall and any(each.name == TOOL_NAME for each in tools):
+            raise ConfigError("two tools are named recall; rename one")
+        self._refuse_unasked(tools)
+        self.own = tools
+
+    def _refuse_unasked(self, tools: Iterable[Tool]) -> None:
+        """Refuse tools of MCP servers that would run without a person's yes."""
+        unasked = [each for each in tools if each.server]
+        if self._agent.approve is None and unasked:
+            server, name = unasked[0].server, unasked[0].name
+            raise ConfigError(
+                f"The tool {name} of the MCP server {server!r} may change something. "
+                "Pass approve=Approvals() to Agent, or trust the server: "
+                f"McpServers(..., trust={{{server!r}}})."
+            )
 
     def with_recall(self, record: Compaction) -> Compaction:
         """A record whose `tokens_after` include `recall`, if it is offered from now."""

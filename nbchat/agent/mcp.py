@@ -1,12 +1,13 @@
 """MCP servers: their tools as tools of an agent.
 
     servers = McpServers(read_servers(Path.cwd()).values())
-    agent = Agent(tools=servers.tools)      # each is named server__tool
+    agent = Agent(tools=servers.tools, approve=Approvals())   # named server__tool
 
 The package `mcp` (1.26 to 2.x, the extra `nbchat[mcp]`) is loaded when the first server
 starts. A server that does not answer is one line in `problems`, or one line as a call's
 result; no turn fails. What a server says of itself (descriptions, annotations, results)
-is shown, never trusted: its calls are approved like any other.
+is shown, never trusted: its calls are approved like any other. An agent without
+`approve=` takes only tools that claim to read, and those of servers in `trust`.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import os
 import re
 import threading
 from base64 import b64decode
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -137,13 +138,18 @@ class McpServers:
         self,
         servers: Iterable[McpServer] = (),
         *,
+        trust: Collection[str] = (),
         connect_seconds: float = CONNECT_SECONDS,
         call_seconds: float = CALL_SECONDS,
     ) -> None:
         """Connect to each server; one that cannot be reached is in `problems`.
 
-        Raises ConfigError if the package `mcp` is missing.
+        Tools of servers in `trust`, names, run without `approve=`. Raises ConfigError
+        if the package `mcp` is missing.
         """
+        if isinstance(trust, str):
+            raise ConfigError(f"trust={trust!r}: use a set of names, {{{trust!r}}}")
+        self._trust = frozenset(trust)
         self._connect_seconds, self._call_seconds = connect_seconds, call_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connections: dict[str, _Connection] = {}
@@ -185,7 +191,18 @@ class McpServers:
             return
         require_mcp()
         loop = self._loop = self._loop or _running_loop()
-        opened = [(each, _Connection(each, loop, self._call_seconds)) for each in new]
+        opened = [
+            (
+                each,
+                _Connection(
+                    each,
+                    loop,
+                    self._call_seconds,
+                    is_trusted=each.name in self._trust,
+                ),
+            )
+            for each in new
+        ]
         for server, connection in opened:
             try:
                 connection.ready.result(self._connect_seconds)
@@ -235,9 +252,15 @@ class _Connection:
     """One server; its session is opened, used and closed in one task of the loop."""
 
     def __init__(
-        self, server: McpServer, loop: asyncio.AbstractEventLoop, call_seconds: float
+        self,
+        server: McpServer,
+        loop: asyncio.AbstractEventLoop,
+        call_seconds: float,
+        *,
+        is_trusted: bool,
     ) -> None:
         self.server = server
+        self._is_trusted = is_trusted
         self.tools: list[Tool] = []
         self.ready: Future[None] = Future()
         """Set once the tools are listed."""
@@ -258,10 +281,7 @@ class _Connection:
             async with AsyncExitStack() as stack:
                 session = await stack.enter_async_context(_session(self.server))
                 listed = await _all_tools(session)
-                self.tools = [
-                    _tool(self.server.name, each, self._call, self._call_seconds)
-                    for each in listed
-                ]
+                self.tools = [self._tool(each) for each in listed]
                 self._session = session
                 self.ready.set_result(None)
                 await self._closing.wait()
@@ -271,6 +291,13 @@ class _Connection:
             raise
         finally:
             self._session = None
+
+    def _tool(self, listed: Any) -> Tool:
+        made = _tool(self.server.name, listed, self._call, self._call_seconds)
+        annotations = getattr(listed, "annotations", None)
+        if self._is_trusted or _get(annotations, "read_only_hint") is True:
+            return made
+        return replace(made, server=self.server.name)
 
     def _call(self, name: str, /, **arguments: object) -> object:
         """Run a call from the agent's thread; raises NbchatError in one line."""

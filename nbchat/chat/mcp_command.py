@@ -100,9 +100,10 @@ class ChatServers:
             taken = {each.name for each in own} & {each.name for each in tools}
             if taken:
                 raise ConfigError(f"two tools are named {', '.join(sorted(taken))}")
+            if agent.approve is None:
+                agent.approve = Approvals()
             agent.tools = (*own, *tools)
             self._offered = tools
-            agent.approve = agent.approve or Approvals()
             agent.count_fixed_tokens()
 
     def _servers_tool(self, name: str) -> Tool | None:

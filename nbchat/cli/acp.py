@@ -335,7 +335,12 @@ class AcpAgent:
     def _build(self, session: Session, cwd: str, mcp_servers: list[Any]) -> None:
         servers = McpServers(map(_server, mcp_servers))
         tools: list[Callable[..., object]] = [*self._tools, *servers.tools]
-        agent = self._make_agent(session=session, store=self._store, tools=tools)
+        agent = self._make_agent(
+            session=session,
+            store=self._store,
+            tools=tools,
+            approve=False,  # until the client can be asked, below
+        )
         if agent.autosave is None:
             agent.autosave = autosave_of(self._store, session, agent)
         chat = Chat(agent, cwd, servers)
