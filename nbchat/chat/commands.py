@@ -42,6 +42,7 @@ from nbchat.providers.provider_table import KINDS
 from nbchat.storage.autosave import Autosave
 from nbchat.storage.branches import one_per_family
 from nbchat.storage.export import MarkdownLog, exported, imported
+from nbchat.storage.import_checks import without_claims
 from nbchat.storage.serialization import SessionInfo
 from nbchat.storage.store import SessionStore
 
@@ -218,6 +219,7 @@ class Commands:
     def _copy(self, link: str) -> Session:
         """The messages of a shared session, without its pins and summaries."""
         shared = imported(self._store.shared(link.removeprefix(SHARED)))
+        shared = without_claims(shared)
         return Session(shared.transcript, usages=shared.usages)
 
     def _rename(self, agent: Agent, title: str, _stop: Stop) -> str:
