@@ -278,7 +278,8 @@ def checked_approve(approve: Approve) -> Approve:
     is_function = callable(approve) and not isinstance(approve, type)
     if approve is None or isinstance(approve, bool) or is_function:
         return approve
-    shown = "the class Approvals" if approve is Approvals else type(approve).__name__
+    is_class = isinstance(approve, type)
+    shown = f"the class {approve.__name__}" if is_class else type(approve).__name__
     raise ConfigError(
         f"approve= got {shown}. Pass Approvals(), a function that returns True or "
         "False, or True or False itself."
@@ -296,7 +297,7 @@ def is_approved(
     """Whether a call may run; async functions are awaited, and only True approves."""
     if isinstance(approve, bool):
         return approve
-    ask = partial(approve, call)
+    ask: Callable[[], object] = partial(approve, call)
     if isinstance(approve, Approvals):
         ask = partial(approve, call, tool=tool, agent=agent)
     answer = answer_of(ask, stop)

@@ -112,7 +112,9 @@ def test_an_agent_that_asks_nobody_is_refused_tools_that_may_change_something(
 def test_tools_that_only_read_need_no_approve(untrusted):
     reading = [each for each in untrusted.tools if each.name == "desk__order"]
     script = ScriptedProvider(calls("desk__order", number="W1"), says("There."))
-    assert results(Agent(script, tools=reading), "Where?") == ["W1 was shipped on May 3"]
+    assert results(Agent(script, tools=reading), "Where?") == [
+        "W1 was shipped on May 3"
+    ]
 
 
 def test_a_call_runs_for_nobody_when_approve_is_taken_away_later(untrusted):
