@@ -88,12 +88,11 @@ class Agent:
 
         `tool_choice` is auto, none, required or a tool's name, or a function of the
         session that returns one: so code controls the workflow. `approve` is asked
-        before each call of a tool that is not `read_only`; it may be async, and only
-        True approves. Without it every tool runs but those that declare
-        `read_only=False`, and tools of MCP servers are refused. `budget` holds for
-        all turns together. `recall` adds a tool that searches what was compacted or
-        shortened (84 tokens per request); None: where something is hidden. `options`
-        are those of requests, such as temperature and effort (`RequestOptions`).
+        before each call of a tool that is not `read_only`; only True approves. Without
+        it every tool runs but those that declare `read_only=False`, and those of MCP
+        servers are refused. `budget` holds for all turns together. `recall` adds a tool
+        that searches what was compacted or shortened (84 tokens per request); None:
+        where something is hidden. `options` are those of requests (`RequestOptions`).
         Raises ConfigError when a part cannot work.
         """
         self.provider = connect(provider) if isinstance(provider, str) else provider

@@ -287,9 +287,9 @@ def checked_approve(approve: Approve) -> Approve:
 
 
 def is_approved(
-    approve: Callable[..., object] | bool,
     call: Entry,
     *,
+    approve: Callable[..., object] | bool,
     tool: Tool,
     agent: object,
     stop: threading.Event | None,

@@ -7,6 +7,7 @@ from functools import cache
 from types import MethodType
 from typing import Protocol
 
+from nbchat.agent.approvals import Approve
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.search import recall_tool
@@ -40,6 +41,7 @@ class ContextOwner(Protocol):
     provider: Provider
     session: Session
     engine: CompactionEngine
+    approve: Approve
 
     def count_fixed_tokens(self) -> None:
         """Count what is in each request: system prompt, tools and pins."""

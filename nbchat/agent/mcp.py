@@ -24,9 +24,11 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from nbchat.conversation.tools import Tool
 from nbchat.errors import ConfigError, NbchatError
+from nbchat.providers.endpoint import check_url, is_loopback
 
 CONNECT_SECONDS = 60.0
 """Longest time for a server to start and list its tools; a first start may download."""
@@ -38,7 +40,7 @@ CALL_SECONDS = 120.0
 """Longest time for a call."""
 
 HTTP_SECONDS, READ_SECONDS = 30.0, 300.0
-"""Longest time of a request, and longest silence of its answer, as mcp 1 has them."""
+"""Longest time of a request, and longest silence of its answer, as mcp has them."""
 
 PROJECT_FILES = (".jupyter/mcp_settings.json", "mcp.json", ".mcp.json")
 """Files with servers, looked for in a folder and in those above it."""
@@ -76,6 +78,11 @@ class McpServer:
         if self.command:
             return " ".join([self.command, *self.args])
         return re.sub(r"//[^/@]*@", "//", self.url).partition("?")[0]
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        """Whether its URL is of this machine, so that no proxy is asked for it."""
+        return bool(self.url) and is_loopback(urlsplit(self.url).hostname or "")
 
 
 def read_servers(folder: Path) -> dict[str, McpServer]:
@@ -332,7 +339,11 @@ async def _session(server: McpServer) -> AsyncIterator[Any]:
             from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
 
             timeout = httpx.Timeout(HTTP_SECONDS, read=READ_SECONDS)
-            client = httpx.AsyncClient(headers=dict(server.headers), timeout=timeout)
+            client = httpx.AsyncClient(
+                headers=dict(server.headers),
+                timeout=timeout,
+                trust_env=not server.is_on_this_machine,
+            )
             await stack.enter_async_context(client)
             streams = streamable_http_client(server.url, http_client=client)  # type: ignore[arg-type]  # mcp 1
         read, write, *_ = await stack.enter_async_context(streams)
@@ -345,12 +356,16 @@ async def _transport(server: McpServer, stack: AsyncExitStack) -> Any:
     """What a `mcp.Client` of version 2 connects to."""
     if server.command:
         return _process(server, stack)
-    if not server.headers:
+    if not (server.headers or server.is_on_this_machine):
         return server.url
     import httpx2  # noqa: PLC0415  # comes with mcp 2
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
 
-    client = httpx2.AsyncClient(headers=dict(server.headers))
+    client = httpx2.AsyncClient(
+        headers=dict(server.headers),
+        timeout=httpx2.Timeout(HTTP_SECONDS, read=READ_SECONDS),
+        trust_env=not server.is_on_this_machine,
+    )
     await stack.enter_async_context(client)
     return streamable_http_client(server.url, http_client=client)
 
@@ -514,8 +529,8 @@ def _server(name: object, row: object, origin: str) -> McpServer:
         )
     if bool(command) == bool(url):
         raise ConfigError(f"{origin}: {name} needs either a command or a url")
-    if url and not re.match(r"https?://", url):
-        raise ConfigError(f"{origin}: {name}: the url must begin with http(s)://")
+    if url:
+        check_url(url, f"{origin}: {name}: the url")
     env = _pairs(row.get("env", {}), f"{origin}: {name}: env")
     headers = _pairs(row.get("headers", {}), f"{origin}: {name}: headers")
     return McpServer(name, command, tuple(args), env, url, headers, origin)

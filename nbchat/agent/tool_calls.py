@@ -149,7 +149,7 @@ class ToolCalls:
             return None if is_safe else failed_result(call, NEEDS_APPROVAL)
         try:
             may_run = is_approved(
-                approve, call, tool=called, agent=self._agent, stop=stop
+                call, approve=approve, tool=called, agent=self._agent, stop=stop
             )
         except PreviewFailed as error:
             return failed_result(call, f"not run: {error}")

@@ -5,7 +5,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 
-import numpy
+import numpy as np
 import pytest
 
 from nbchat.agent.agent import Agent
@@ -290,7 +290,7 @@ ANSWERS_NO = [
     AsyncNo(),
     partial(no),
     lambda _call: Later(),
-    lambda _call: no(_call),
+    lambda call: asyncio.wait_for(no(call), 5),
     several,
     lambda _call: "n",
     lambda _call: "no",
@@ -299,7 +299,7 @@ ANSWERS_NO = [
     lambda _call: [1],
     lambda _call: 1,
     lambda _call: None,
-    lambda _call: numpy.True_,
+    lambda _call: np.True_,
     lambda _call: (each for each in [True]),
 ]
 
