@@ -185,7 +185,8 @@ def client_of(
     Anthropic's SDK always reads it, so a plain one is used there.
     """
     proxy = endpoint.used_proxy
-    make = httpx2.Client if proxy or endpoint.is_on_this_machine else kind
+    is_plain = bool(proxy) or endpoint.is_on_this_machine
+    make: Callable[..., httpx2.Client] = httpx2.Client if is_plain else kind
     return watched(
         make(
             limits=CONNECTIONS,
