@@ -273,7 +273,7 @@ class Commands:
         session_id = agent.session.session_id
         left: StoreError | None = None
         try:
-            count = self._store.redact(session_id, text)
+            removed = self._store.redact(session_id, text)
         except StoreError as error:  # perhaps it is left in a backup alone
             left = error
         self._switch(agent, self._store.load(session_id))
@@ -284,9 +284,11 @@ class Commands:
         if left is not None:
             raise left
         return (
-            f"removed from {count} messages, from summaries, facts, pins, the search "
-            "index, results of runs, logs and backups of this session and its "
-            "branches; exported files and outputs of cells still contain it"
+            f"Removed from {removed.messages} messages, in {removed.places} places in "
+            "all: messages, summaries, facts, pins, settings of the session and "
+            "results of runs of this session and its branches, and from the search "
+            "index, logs and backups. Exported files and outputs of cells still "
+            "contain it."
         )
 
     def _save(self, agent: Agent) -> list[Event]:
