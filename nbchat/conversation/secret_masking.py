@@ -21,6 +21,9 @@ HIDDEN = "<hidden: may be a secret>"
 LEAST_LENGTH = 8
 """Characters of a key in the environment; shorter values are words, too."""
 
+BEFORE, AFTER = 40, 2_000
+"""Characters around a name that decide whether a secret is there."""
+
 TOKEN_LENGTH = 24
 """Characters of a random string."""
 
@@ -77,11 +80,16 @@ _HEADER = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
+_PART = r"""[^\s"'()\[\]{},;<>&\\]{0,500}+"""
+"""A part of a value without quotes. It is not tried again shorter, which would take a
+hundred times as long in a text of names alone."""
+
 _ASSIGNED = re.compile(
     rf"""(?:{_STRONG}|{_START}{_NAMES}|(?-i:(?<=[A-Z]_)PASS))\\?["']?\]?\s*(?::\s*str\s*)?
     (?:=(?![=>])|[:\uff1a]|=>(?=\s*["']))[^\S\n]*\n?[^\S\n]*(?:[frbu]{{1,2}}(?=["']))?
     ((\\?["'])(?P<quoted>(?:(?!\2)[^\n]){{3,500}})\2
-    |(?P<bare>(?![\d.]+\s*[,)\]}}])[^\s"'()\[\]{{}},;<>]{{4,500}})(?=[\s,;)\]}}&\\]|$))""",
+    |(?P<bare>(?![\d.]+\s*[,)\]}}])(?=[^\s"'()\[\]{{}},;<>]{{4}}){_PART}
+      (?:[&\\]++{_PART}){{0,20}})(?=[\s,;)\]}}&\\]|$))""",
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
 
@@ -316,13 +324,22 @@ def _beginnings(text: str) -> Iterator[tuple[re.Pattern[str], re.Match[str]]]:
     if len(small) != len(text):
         small = text.replace("\u0130", "i").lower()  # the one letter that gets longer
     ends: dict[re.Pattern[str], int] = {}
+    in_vain = set[int]()
     for stem in _STEM.finditer(small):
+        start, is_in_vain = stem.start(), True
+        before = min(start, BEFORE)
+        around = hash((before, text[start - before : start + AFTER]))
+        if around in in_vain:  # the same text again, as of a name that is repeated
+            continue
         for pattern in _BY_STEM[stem[0]]:
-            if stem.start() < ends.get(pattern, 0):  # within what it found
-                continue
-            if found := pattern.match(text, stem.start()):
+            if start < ends.get(pattern, 0):  # within what it found
+                is_in_vain = False
+            elif found := pattern.match(text, start):
+                is_in_vain = False
                 ends[pattern] = found.end()
                 yield pattern, found
+        if is_in_vain:
+            in_vain.add(around)
 
 
 def _assigned(
