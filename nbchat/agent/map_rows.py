@@ -224,7 +224,8 @@ def begun_turn(agent: Agent, task: RowTask, output: OutputType | None) -> Turn:
     stop, meter = task.control.stop, task.control.meter
     if has_unfinished_turn(agent.session.transcript):
         return agent.retry(stop=stop, output=output, budget=meter)
-    return agent.run(task.row.prompt, stop=stop, output=output, budget=meter)
+    prompt = task.row.prompt  # data: what a ticket asks is no rule of the person
+    return agent.run(prompt, stop=stop, pasted=[prompt], output=output, budget=meter)
 
 
 def finished(turn: Turn, task: RowTask) -> Result:

@@ -30,6 +30,7 @@ from nbchat.chat.chat_events import (
     Idle,
     MessagesReturned,
     QueueChanged,
+    RulesOffered,
     SessionLoaded,
     Stopping,
     TurnStarted,
@@ -172,14 +173,19 @@ class ChatRunner:
             self._wake_thread()
 
     def run_message(
-        self, text: str, load_attachments: LoadAttachments = tuple
+        self,
+        text: str,
+        load_attachments: LoadAttachments = tuple,
+        *,
+        from_cell: bool = False,
     ) -> Generator[ChatEvent, None, None]:
         """Answer a message on the calling thread; raises NbchatError while one runs.
 
         Closing the generator, or an interrupt, ends the turn and keeps its partial
         answer.
         """
-        return self._run_here(Job(text, _message(text, load_attachments)))
+        action = _message(text, load_attachments, from_cell=from_cell)
+        return self._run_here(Job(text, action))
 
     def run_action(
         self, label: str, action: Action
@@ -204,6 +210,10 @@ class ChatRunner:
     def show(self, session: Session) -> None:
         """Send a stored session to the listener while its agent is being built."""
         self._send(SessionLoaded(session))
+
+    def offer(self, offered: RulesOffered) -> None:
+        """Show rules that wait for a person's yes."""
+        self._send(offered)
 
     def refresh(self, agent: Agent | None = None) -> None:
         """Send the agent to the listener again, or another one that takes over."""
@@ -500,13 +510,19 @@ class ChatRunner:
 
 
 def _message(
-    text: str, load_attachments: LoadAttachments, pasted: Sequence[str] = ()
+    text: str,
+    load_attachments: LoadAttachments,
+    pasted: Sequence[str] = (),
+    *,
+    from_cell: bool = False,
 ) -> Action:
     """An action that answers a message."""
 
     def answer(agent: Agent, stop: threading.Event) -> Iterable[Event]:
         attached = tuple(load_attachments())
-        return agent.run(text, stop=stop, attached=attached, pasted=pasted)
+        return agent.run(
+            text, stop=stop, attached=attached, pasted=pasted, from_cell=from_cell
+        )
 
     return answer
 

@@ -17,6 +17,7 @@ from nbchat.conversation.entries import (
     Usage,
     prefix_hash,
 )
+from nbchat.conversation.rules_file import rules_in, without_rules
 from nbchat.conversation.session import CHECKPOINT, Session
 
 SHOWN_LENGTH = 200
@@ -38,6 +39,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 def claims(session: Session) -> list[str]:
     """What a file contains besides messages that a model would act on, a line each."""
     lines = [_pin(text) for text in session.pins]
+    rules = rules_in(session.transcript)
+    lines += [f"rules of a file: {_brief(rules.text)}"] if rules else []
     lines += [f"not a rule: {_brief(text)}" for text in session.dropped_rules]
     forged = [entry for entry in session.transcript if _is_summary(entry)]
     lines += [_summary(entry.content) for entry in forged]
@@ -52,7 +55,8 @@ def claims(session: Session) -> list[str]:
 
 def without_claims(session: Session) -> Session:
     """The messages alone."""
-    kept = [entry for entry in session.transcript if not _is_summary(entry)]
+    entries = without_rules(session.transcript)
+    kept = [entry for entry in entries if not _is_summary(entry)]
     usages = _usages_without_summaries(session)
     return Session(kept, session_id=session.session_id, usages=usages)
 
@@ -116,9 +120,9 @@ def _quotes(record: Compaction) -> Iterator[str]:
         yield f"open item: {_brief(text)}"
     for fact in record.facts:
         yield f"fact: {_brief(f'{fact.entity} {fact.field} {fact.value}')}"
-    for rule in getattr(record, "rules", ()):
+    for rule in record.rules:
         yield f"rule: {_brief(rule.text)}"
-    for line in getattr(record, "memory", ()):
+    for line in record.memory:
         yield f"quote: {_brief(line.text)}"
 
 

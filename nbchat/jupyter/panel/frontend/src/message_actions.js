@@ -186,6 +186,8 @@ export class Actions {
   clicked(event) {
     const back = pressedIn(event, ".nbc-back");
     if (back) this.panel.command(`/resume ${back.parentElement?.dataset.session}`);
+    const answer = pressedIn(event, ".nbc-rules .nbc-decision button");
+    if (answer) this.panel.say(`/rules ${answer.dataset.answer}`);
     if (pressedIn(event, ".nbc-again")) this.panel.command("/again");
     const pressed = pressedIn(event, ".nbc-action");
     const row = pressed && this.rows.get(Number(pressed.parentElement?.dataset.key));
@@ -272,6 +274,17 @@ export function addBackButton(note) {
 export function addAgainButton(note) {
   if (!note.matches(".nbc-error[data-retry]")) return;
   note.append(button("nbc-again", "Try again", "Answer the same message again"));
+}
+
+/** Rules from a file of the project, which are used after a yes
+ * @param {HTMLElement} card
+ */
+export function addRulesAnswers(card) {
+  if (!card.matches(".nbc-rules")) return;
+  const use = button("nbc-primary", "Use these rules", "Send them to the model from the next message on");
+  const ignore = button("", "Not now", "The model does not see them; /rules use changes that");
+  [use.dataset.answer, ignore.dataset.answer] = ["use", "ignore"];
+  card.append(tag("div", "nbc-decision", { role: "group", "aria-label": "Use these rules?" }, use, ignore));
 }
 
 // Editing an earlier message in the input box
