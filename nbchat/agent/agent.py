@@ -13,7 +13,7 @@ from threading import Event as Flag
 from typing import Any, Self, Unpack
 
 from nbchat.agent.agent_loop import TurnRunner
-from nbchat.agent.approvals import approvals_of
+from nbchat.agent.approvals import Approve, approvals_of, checked_approve
 from nbchat.agent.budget import Budget, Meter, meter_of
 from nbchat.agent.context_tools import ContextTools, without_promise
 from nbchat.agent.live_output import shown, shown_async
@@ -27,7 +27,6 @@ from nbchat.agent.running_turn import (
 )
 from nbchat.agent.structured_output import output_type
 from nbchat.agent.telemetry import Telemetry
-from nbchat.agent.tool_calls import Approve
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.memory.memory import records_of
 from nbchat.compaction.plan import Plan
@@ -93,10 +92,10 @@ class Agent:
 
         `tool_choice` is auto, none, required or a tool's name, or a function of the
         session that returns one: so code controls the workflow. `approve` is asked
-        before each call of a tool that is not `read_only`; True approves all. Without
-        it every tool runs but those that declare `read_only=False`. `budget` holds for
-        all turns together. `recall` adds a tool that searches what was compacted or
-        shortened (84 tokens per request); None: where something is hidden.
+        before each call of a tool that is not `read_only`; only True approves. Without
+        it every tool runs but those that declare `read_only=False`, and those of MCP
+        servers are refused. `budget` holds for all turns together. `recall` adds a tool
+        that searches what was compacted or shortened; None: where something is hidden.
         `context_tools` adds `compact` and `context`: the model itself may compact.
         `rules` is the path of a file that is sent before the first message and when it
         changes, at most 2,000 tokens. `options` are `RequestOptions`, such as effort.
@@ -106,6 +105,7 @@ class Agent:
         self.system = system
         self.session = session or Session()
         self.engine = engine or CompactionEngine(context_token_threshold=None)
+        self.approve = checked_approve(approve)
         self.rules = rules_source(rules, count=self.engine.tracker.counter.count)
         self._tools = ContextTools(
             self, tools, recall=recall, context_tools=context_tools
@@ -115,7 +115,6 @@ class Agent:
         self.max_output_tokens = max_output_tokens
         self.options = checked(options)
         refuse_untaken(self.provider, self.options)
-        self.approve = approve
         self.listener = listener
         self.meter = meter_of(budget)
         """What was used of the agent's budget; None without one."""

@@ -11,6 +11,7 @@ from functools import cache
 from types import MethodType
 from typing import Protocol
 
+from nbchat.agent.approvals import Approve
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.triggers.context_breakdown import LABELS, ContextUsage
 from nbchat.conversation.entries import Compaction, Entry
@@ -55,6 +56,7 @@ class ContextOwner(Protocol):
     provider: Provider
     session: Session
     engine: CompactionEngine
+    approve: Approve
 
     def count_fixed_tokens(self) -> None:
         """Count what is in each request: system prompt, tools and pins."""
@@ -89,15 +91,12 @@ class ContextTools:
                 _any_context_tools(), (self._compact, self._context), strict=True
             )
         )
-        self.own = as_tools(functions)
-        """The tools that the agent was given."""
         self.recall = recall
         self.context_tools = context_tools
         """Whether `compact` and `context` are offered."""
-        chosen = self._chosen if context_tools else ()
-        for each in (*chosen, *((self._recall,) if recall else ())):
-            if each not in self.offered:
-                raise ConfigError(f"two tools are named {each.name}; rename one")
+        self.own: tuple[Tool, ...] = ()
+        """The tools that the agent was given."""
+        self.replace(functions)
 
     @property
     def offered(self) -> tuple[Tool, ...]:
@@ -114,10 +113,29 @@ class ContextTools:
             *recall,
         )
 
-    def replace(self, tools: Iterable[Tool]) -> None:
-        """Give the agent other tools of its own."""
+    def replace(self, functions: Iterable[Callable[..., object]]) -> None:
+        """Give the agent other tools of its own; raises ConfigError if it cannot."""
         added = set(map(id, (self._recall, self._checkpoint, *self._chosen)))
-        self.own = tuple(each for each in tools if id(each) not in added)
+        tools = as_tools(each for each in functions if id(each) not in added)
+        chosen = self._chosen if self.context_tools else ()
+        wanted = {
+            each.name for each in (*chosen, *((self._recall,) * bool(self.recall)))
+        }
+        if taken := wanted & {each.name for each in tools}:
+            raise ConfigError(f"two tools are named {min(taken)}; rename one")
+        self._refuse_unasked(tools)
+        self.own = tools
+
+    def _refuse_unasked(self, tools: Iterable[Tool]) -> None:
+        """Refuse tools of MCP servers that would run without a person's yes."""
+        unasked = [each for each in tools if each.server]
+        if self._agent.approve is None and unasked:
+            server, name = unasked[0].server, unasked[0].name
+            raise ConfigError(
+                f"The tool {name} of the MCP server {server!r} may change something. "
+                "Pass approve=Approvals() to Agent, or trust the server: "
+                f"McpServers(..., trust={{{server!r}}})."
+            )
 
     def with_recall(self, record: Compaction) -> Compaction:
         """A record whose `tokens_after` include `recall`, if it is offered from now."""

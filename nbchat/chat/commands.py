@@ -18,7 +18,6 @@ from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Branched, Event, SavingFailed
 from nbchat.conversation.pastes import pasted_texts
-from nbchat.conversation.rules_file import without_rules
 from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.turns import (
     attachments_start,
@@ -44,6 +43,7 @@ from nbchat.providers.provider_table import KINDS
 from nbchat.storage.autosave import Autosave
 from nbchat.storage.branches import one_per_family
 from nbchat.storage.export import MarkdownLog, exported, imported
+from nbchat.storage.import_checks import without_claims
 from nbchat.storage.serialization import SessionInfo
 from nbchat.storage.store import SessionStore
 
@@ -241,7 +241,8 @@ class Commands:
     def _copy(self, link: str) -> Session:
         """The messages of a shared session, without its pins, rules and summaries."""
         shared = imported(self._store.shared(link.removeprefix(SHARED)))
-        return Session(without_rules(shared.transcript), usages=shared.usages)
+        shared = without_claims(shared)
+        return Session(shared.transcript, usages=shared.usages)
 
     def _rename(self, agent: Agent, title: str, _stop: Stop) -> str:
         session_id, first, rest = agent.session.session_id, *_split(title)
@@ -294,7 +295,7 @@ class Commands:
         session_id = agent.session.session_id
         left: StoreError | None = None
         try:
-            count = self._store.redact(session_id, text)
+            removed = self._store.redact(session_id, text)
         except StoreError as error:  # perhaps it is left in a backup alone
             left = error
         self._switch(agent, self._store.load(session_id))
@@ -305,9 +306,11 @@ class Commands:
         if left is not None:
             raise left
         return (
-            f"removed from {count} messages, from summaries, facts, pins, the search "
-            "index, results of runs, logs and backups of this session and its "
-            "branches; exported files and outputs of cells still contain it"
+            f"Removed from {removed.messages} messages, in {removed.places} places in "
+            "all: messages, summaries, facts, pins, settings of the session and "
+            "results of runs of this session and its branches, and from the search "
+            "index, logs and backups. Exported files and outputs of cells still "
+            "contain it."
         )
 
     def _save(self, agent: Agent) -> list[Event]:

@@ -47,7 +47,8 @@ from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import Unconnected, default_model
 from nbchat.providers.provider_table import KINDS
-from nbchat.storage.store import SessionStore, session_scope
+from nbchat.storage.serialization import session_scope
+from nbchat.storage.store import SessionStore
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,14 @@ import re
 import threading
 import time
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+)
 from concurrent.futures import CancelledError, Future
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
@@ -87,6 +94,9 @@ class Tool:
     timeout_seconds: float | None = None
     parallel: bool = False
     """Whether several calls of one reply may run at the same time."""
+    server: str = ""
+    """The MCP server that has it and does not say that it only reads; empty for others
+    and for servers that are trusted. It runs only when it is approved."""
     preview: Callable[..., Preview] | None = None
     """Makes what a person sees before approving, of the same arguments."""
 
@@ -181,7 +191,7 @@ def run_tool(
     `key` gives what `idempotency_key` returns meanwhile. Raises Stopped when `stop` is
     set while an async tool or one with a timeout runs; a plain function ends by itself.
     """
-    known = {each.name: each for each in tools}
+    known = {each.name: each for each in reversed([*tools])}  # approval asks the first
     called = known.get(call.tool_name)
     if called is None:
         return _failed(
@@ -365,13 +375,34 @@ def finished(
     if inspect.isasyncgen(value):
         value = _all_of(value)
     if inspect.iscoroutine(value):
-        future = asyncio.run_coroutine_threadsafe(value, _loop())
-        try:
-            return _result(future, deadline, timeout_seconds, stop)
-        except BaseException:
-            future.cancel()
-            raise
+        return _awaited(value, deadline, timeout_seconds, stop)
     return _collected(value)
+
+
+def answer_of(call: Callable[[], object], stop: Flag | None = None) -> object:
+    """What a function returns, awaited if it is async; raises Stopped on a stop."""
+    value = call()
+    if not inspect.isawaitable(value):
+        return value
+    return _awaited(_result_of(value), None, None, stop)
+
+
+async def _result_of(value: Awaitable[object]) -> object:
+    return await value
+
+
+def _awaited(
+    coroutine: Coroutine[Any, Any, object],
+    deadline: float | None,
+    timeout_seconds: float | None,
+    stop: Flag | None,
+) -> object:
+    future = asyncio.run_coroutine_threadsafe(coroutine, _loop())
+    try:
+        return _result(future, deadline, timeout_seconds, stop)
+    except BaseException:
+        future.cancel()
+        raise
 
 
 def _collected(value: object) -> object:

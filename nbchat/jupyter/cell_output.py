@@ -157,10 +157,8 @@ def _show(event: ChatEvent, output: CellOutput) -> None:
             output.text(piece)
         case EntryAdded(_, entry) if entry.is_answer:
             output.end_text(entry.content)
-        case EntryAdded(_, entry) if entry.is_rules:
-            output.line(terminal_text(f"[{entry.content}]"))
         case EntryAdded(_, entry) if entry.role in ("user", "tool"):
-            output.wait("Waiting for the model …")
+            _show_sent(entry, output)
         case CommandReplied():
             output.end_text()
             _show_reply(event)
@@ -182,6 +180,13 @@ def _is_failure(event: ChatEvent) -> bool:
     if isinstance(event, SavingFailed):
         return not event.is_resolved
     return isinstance(event, CompactionFailed | TurnFinished)
+
+
+def _show_sent(entry: Entry, output: CellOutput) -> None:
+    """Say that the model is asked, and before it which file's rules it has."""
+    if entry.is_rules:
+        output.line(terminal_text(f"[{entry.content}]"))
+    output.wait("Waiting for the model …")
 
 
 def _show_reply(reply: CommandReplied) -> None:

@@ -337,8 +337,9 @@ class KernelChat:
         if wanted == agent.tools:
             return
         with agent.alone():
+            if agent.approve is None:
+                agent.approve = Approvals()
             agent.tools = wanted
-            agent.approve = agent.approve or Approvals()
             agent.count_fixed_tokens()
 
 

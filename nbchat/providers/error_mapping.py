@@ -25,6 +25,7 @@ from nbchat.errors import (
     RateLimited,
     RequestRefused,
 )
+from nbchat.providers.closable_http import RedirectRefused
 from nbchat.providers.endpoint import Endpoint
 from nbchat.providers.model_info import nearest_models, retirement
 from nbchat.providers.retries import retry_after
@@ -340,14 +341,16 @@ def _in_words(error: BaseException, endpoint: Endpoint) -> tuple[str, bool] | No
                 f"the certificate of {host} cannot be verified ({error.verify_message})"
                 "; if a proxy or your own authority signs it, set SSL_CERT_FILE"
             )
-        case ssl.SSLError() if error.reason in NO_TLS:
-            words = f"{host} does not use TLS; use http:// in base_url"
         case ssl.SSLError():
-            words = f"TLS with {host} failed ({error.reason}); try again"
-            may_pass = True
+            may_pass = error.reason not in NO_TLS
+            failed = f"TLS with {host} failed ({error.reason}); try again"
+            no_tls = f"{host} does not use TLS; use http:// in base_url"
+            words = failed if may_pass else no_tls
         case socket.gaierror():
             words = f"the name {host} cannot be found (DNS); check base_url, network"
             may_pass = True
+        case RedirectRefused() | httpx2.TooManyRedirects():
+            words = _redirected(error, host)
         case httpx2.ProxyError():
             words = f"the proxy refused ({endpoint.shown(str(error))}); {PROXY_ADVICE}"
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
@@ -358,6 +361,15 @@ def _in_words(error: BaseException, endpoint: Endpoint) -> tuple[str, bool] | No
                 "timeout_seconds"
             )
     return (words, may_pass) if words else None
+
+
+def _redirected(error: httpx2.RequestError, host: str) -> str:
+    if isinstance(error, httpx2.TooManyRedirects):
+        return f"{host} redirects in a loop; check base_url"
+    return (
+        f"{host} redirects to {error}, which is another server, so nothing was sent "
+        "there. If you trust that server, set base_url to it."
+    )
 
 
 def _not_connected(endpoint: Endpoint) -> str:

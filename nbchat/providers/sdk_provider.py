@@ -31,11 +31,9 @@ from nbchat.providers.base import (
     refuse_untaken,
 )
 from nbchat.providers.closable_http import (
-    CONNECTIONS,
     canned_client,
-    certificates,
+    client_of,
     is_dropped,
-    watched,
 )
 from nbchat.providers.endpoint import (
     Endpoint,
@@ -333,15 +331,7 @@ class SdkProvider(ABC):
 
     def _http_client(self, kind: Callable[..., httpx2.Client]) -> httpx2.Client:
         """The connections of an SDK's client, without the key."""
-        return watched(
-            kind(
-                limits=CONNECTIONS,
-                verify=certificates(),
-                auth=self.endpoint.login,
-                headers=self._headers,
-                **({"proxy": self.endpoint.proxy} if self.endpoint.proxy else {}),
-            )
-        )
+        return client_of(self.endpoint, kind, self._headers)
 
     def _model_for(self, request: Request) -> str:
         return request.model.removeprefix(f"{self.kind}:") or self._model

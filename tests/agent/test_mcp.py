@@ -29,7 +29,9 @@ def desk_server(name: str = "desk", *args: str) -> McpServer:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[McpServers]:
-    with McpServers([desk_server(), MISSING], call_seconds=30) as connected:
+    with McpServers(
+        [desk_server(), MISSING], trust={"desk"}, call_seconds=30
+    ) as connected:
         yield connected
 
 
@@ -85,8 +87,51 @@ def test_a_read_only_claim_does_not_skip_the_approval(servers):
     assert "shipped" not in denied
 
 
+@pytest.fixture(scope="module")
+def untrusted() -> Iterator[McpServers]:
+    with McpServers([desk_server()], call_seconds=30) as connected:
+        yield connected
+
+
+def test_an_agent_that_asks_nobody_is_refused_tools_that_may_change_something(
+    untrusted,
+):
+    with pytest.raises(ConfigError) as refused:
+        Agent(ScriptedProvider(), tools=untrusted.tools)
+    assert str(refused.value) == (
+        "The tool desk__cancel of the MCP server 'desk' may change something. Pass "
+        "approve=Approvals() to Agent, or trust the server: "
+        "McpServers(..., trust={'desk'})."
+    )
+    agent = Agent(ScriptedProvider())
+    with pytest.raises(ConfigError, match="desk__cancel"):
+        agent.tools = tuple(untrusted.tools)
+    assert agent.tools == ()
+
+
+def test_tools_that_only_read_need_no_approve(untrusted):
+    reading = [each for each in untrusted.tools if each.name == "desk__order"]
+    script = ScriptedProvider(calls("desk__order", number="W1"), says("There."))
+    assert results(Agent(script, tools=reading), "Where?") == [
+        "W1 was shipped on May 3"
+    ]
+
+
+def test_a_call_runs_for_nobody_when_approve_is_taken_away_later(untrusted):
+    script = ScriptedProvider(calls("desk__cancel", number="W1"), says("No."))
+    agent = Agent(script, tools=untrusted.tools, approve=True)
+    agent.approve = None
+    (line,) = results(agent, "Cancel.")
+    assert "needs approval" in line
+
+
+def test_trust_is_a_set_of_names():
+    with pytest.raises(ConfigError, match="use a set of names"):
+        McpServers(trust="desk")
+
+
 def test_a_server_that_dies_is_one_line_and_the_turn_continues():
-    with McpServers([desk_server()]) as connected:
+    with McpServers([desk_server()], trust={"desk"}) as connected:
         script = [calls("desk__crash"), calls("desk__order", number="W1"), says("Bye.")]
         agent = Agent(ScriptedProvider(*script), tools=connected.tools)
         found = results(agent, "Crash.")
@@ -97,7 +142,7 @@ def test_a_server_that_dies_is_one_line_and_the_turn_continues():
 
 
 def test_a_call_without_an_answer_ends_after_its_time():
-    with McpServers([desk_server()], call_seconds=0.2) as connected:
+    with McpServers([desk_server()], trust=["desk"], call_seconds=0.2) as connected:
         agent = Agent(
             ScriptedProvider(calls("desk__pause"), says("Bye.")), tools=connected.tools
         )
