@@ -7,9 +7,9 @@ in another editor. Each turn runs in a thread of its own; its events become upda
 
 import asyncio
 import contextlib
-import json
 import sys
 import threading
+from base64 import b64decode
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from copy import deepcopy
@@ -28,6 +28,7 @@ from nbchat.config.precedence import settings
 from nbchat.conversation import events
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import Event, StopReason
+from nbchat.conversation.pictures import picture_of
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
 from nbchat.errors import NbchatError, Stopped
@@ -412,18 +413,16 @@ def _message(prompt: list[Any]) -> str:
 
 
 def _pictures(prompt: list[Any]) -> list[Entry]:
-    """The pictures of a prompt, as entries before its text."""
-    return [
-        Entry(
-            "user",
-            block.uri or "A picture:",
-            "",
-            "image",
-            json.dumps({"media_type": block.mime_type, "data": block.data}),
-        )
-        for block in prompt
-        if isinstance(block, schema.ImageContentBlock)
-    ]
+    """The pictures of a prompt, as entries before its text; one line for a bad one."""
+    return [_picture(e) for e in prompt if isinstance(e, schema.ImageContentBlock)]
+
+
+def _picture(block: Any) -> Entry:
+    name = block.uri or "A picture:"
+    try:
+        return picture_of(b64decode(block.data)).entry(name)
+    except ValueError as error:
+        return Entry("user", f"{name} [{error}]")
 
 
 def _context_now(agent: Agent) -> schema.UsageUpdate | None:
