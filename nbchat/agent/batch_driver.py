@@ -33,8 +33,9 @@ from nbchat.providers.batches import Batches, Outcome, batches_of
 TOGETHER = 2_000
 """Rows whose sessions are in memory at once; the next ones have batches of theirs."""
 
-ATTEMPTS = 3
-"""Times that a request is sent whose batch expired or whose server was overloaded."""
+ATTEMPTS = 4
+"""Times that a request is sent whose batch expired, whose server was overloaded or has
+refused content of it, which is then left out."""
 
 POLL_SECONDS = 30.0
 """Between two questions whether a batch is ready."""

@@ -18,6 +18,7 @@ from nbchat.conversation.events import (
     CompactionProgress,
     CompactionSkipped,
     CompactionStarted,
+    ContentLeftOut,
     EntryAdded,
     Event,
     RetryScheduled,
@@ -25,6 +26,7 @@ from nbchat.conversation.events import (
     TextDelta,
     ToolRequested,
 )
+from nbchat.rendering.banners import left_out_text
 from nbchat.rendering.markdown import markdown_cell_html
 from nbchat.rendering.plain_text import terminal_text
 
@@ -329,6 +331,8 @@ def _line(event: Event) -> str:
             return terminal_text(f"[{call.tool_name} {call.tool_args}]")
         case RetryScheduled(_, wait, reason):
             return f"Trying again in {wait:.0f} s: {reason}"
+        case ContentLeftOut(parts, model):
+            return left_out_text(parts, model)
         case SavingFailed(reason, is_resolved=is_resolved):
             return reason.capitalize() if is_resolved else f"Not saved: {reason}"
         case _:

@@ -28,6 +28,7 @@ from nbchat.conversation.events import (
     CompactionProgress,
     CompactionSkipped,
     CompactionUndone,
+    ContentLeftOut,
     EntryAdded,
     PinsChanged,
     RetryScheduled,
@@ -228,6 +229,7 @@ def _note(event: ChatEvent) -> str:
             | CompactionFailed()
             | CompactionUndone()
             | CompactionChanged()
+            | ContentLeftOut()
             | PinsChanged()
             | SavingFailed()
         ):

@@ -53,6 +53,7 @@ class GeminiProvider(OpenAIProvider):
     """A model of Google."""
 
     usual_service = GEMINI
+    thinking_of = "gemini"
 
     @property
     def format(self) -> WireFormat:
@@ -66,7 +67,8 @@ class GeminiProvider(OpenAIProvider):
         """
         if not self._native_address:
             return super().count_tokens(request)
-        return self._inquire(lambda: self._counted(request), request)
+        sent = self._sendable(request)
+        return self._inquire(lambda: self._counted(sent), sent)
 
     def _counted(self, request: Request) -> int:
         model = self._model_for(request).removeprefix(MODEL_PREFIX)

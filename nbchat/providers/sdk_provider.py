@@ -47,8 +47,7 @@ from nbchat.providers.endpoint import (
 from nbchat.providers.error_mapping import (
     FOREIGN,
     provider_error,
-    refusal_in,
-    refused,
+    refusal_of,
     unlisted,
     wrong_body,
 )
@@ -60,6 +59,7 @@ from nbchat.providers.model_info_from_server import (
     with_listed,
 )
 from nbchat.providers.provider_table import Service
+from nbchat.providers.refused_content import RefusedContent, Trial
 from nbchat.providers.refused_parameters import Adaptations
 from nbchat.providers.request_options import (
     RequestOptions,
@@ -116,6 +116,8 @@ class SdkProvider(ABC):
     warm_up_events: ClassVar[tuple[Json, ...]]
     """The events of a short reply, for the warm-up."""
     speaks_messages: ClassVar[bool] = False
+    thinking_of: ClassVar[str] = ""
+    """The `tool_name` of thinking that is sent back to the API; empty for none."""
     sampling: ClassVar[Mapping[str, str]]
     """Options about answers that the API has, with their names in its requests."""
 
@@ -174,6 +176,7 @@ class SdkProvider(ABC):
         self._counter = TokenCounter(self._known.encoding)
         self._messages = WireMessages(self.format)
         self._adaptations = Adaptations()
+        self._refused = RefusedContent(self.kind, self.thinking_of)
         self._may_be_dropped = False
         self._largest_report = 0
         self.truncated_at: int | None = None
@@ -189,15 +192,35 @@ class SdkProvider(ABC):
         return partial(self._sibling, window=self._window), (self._model,)
 
     def stream(self, request: Request, *, stop: Flag | None = None) -> ReplyStream:
-        """Yield deltas and return the reply; raises ProviderError or Stopped."""
+        """Yield deltas and return the reply; raises ProviderError or Stopped.
+
+        A request whose content is refused is sent again without it.
+        """
+        trial = self._refused.trial(self._model_for(request), request)
+        first: ProviderError | None = None
+        while True:
+            try:
+                return (yield from self._reply_to(trial, stop))
+            except self._sdk_errors as error:
+                fault = self._provider_error(error, trial.request)
+                sent = partial(self._extra_body, trial.request)
+                # In no variable: it may quote the key.
+                is_changed = trial.learn(refusal_of(error), sent)
+            first = first or fault
+            if not is_changed:
+                raise first if type(fault) is RequestRefused else fault
+
+    def _reply_to(self, trial: Trial, stop: Flag | None) -> ReplyStream:
+        request = trial.request
         reader = self._new_reader(request)
-        try:
-            yield from self._read(reader, request, stop)
-            answer = reader.answer()
-        except self._sdk_errors as error:
-            raise self._provider_error(error, request) from None
+        for delta in self._read(reader, request, stop):
+            yield from trial.news(self.endpoint.shown)
+            yield delta
+        answer = reader.answer()
         model = f"{self.kind}:{self._model_for(request)}"
         reply = finished_reply(answer, request, model=model, counter=self._counter)
+        yield from trial.news(self.endpoint.shown)
+        trial.accepted(reply.entries)
         if self.service.tells_limits or not self._is_home:
             self._notice_truncation(request, reply.usage)
         lifetime = self._options_of(request).get("cache_lifetime")
@@ -252,7 +275,11 @@ class SdkProvider(ABC):
 
     def count_tokens(self, request: Request) -> int:
         """Input tokens of a request, counted here."""
-        return self._counted_here(request)
+        return self._counted_here(self._sendable(request))
+
+    def _sendable(self, request: Request) -> Request:
+        """The request without what its model has refused."""
+        return self._refused.sendable(self._model_for(request), request)
 
     def _counted_here(self, request: Request) -> int:
         self._counter.keep(request.history)
@@ -463,7 +490,7 @@ class SdkProvider(ABC):
         self._may_be_dropped = True
         content_type = stream.response.headers.get("content-type", "")
         if content_type.startswith(("text/html", "application/json")):
-            raise self._error_in(stream.response, request)
+            raise self._error_in(stream.response)
         return stream
 
     def _open_accepted(self, request: Request) -> WireStream:
@@ -524,7 +551,8 @@ class SdkProvider(ABC):
                 raise
             raise AuthenticationFailed(self._no_credentials(error)) from None
 
-    def _error_in(self, response: httpx2.Response, request: Request) -> NbchatError:
+    def _error_in(self, response: httpx2.Response) -> Exception:
+        """The error for a page, or for an error that came with status 200."""
         response.read()
         try:
             body = unlisted(response.json())
@@ -532,8 +560,9 @@ class SdkProvider(ABC):
             return wrong_body(response.text, self.endpoint)
         if not (isinstance(body, dict) and body.get("error")):
             return wrong_body(response.text, self.endpoint)
-        refusal = refusal_in(response.status_code, body, response.headers)
-        return refused(refusal, self.endpoint, self._model_for(request))
+        return httpx2.HTTPStatusError(
+            "an error with status 200", request=response.request, response=response
+        )
 
     @property
     def _sdk_errors(self) -> tuple[type[Exception], ...]:

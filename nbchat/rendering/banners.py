@@ -19,6 +19,7 @@ from nbchat.conversation.events import (
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
+    ContentLeftOut,
     PinsChanged,
     SavingFailed,
     TurnFailed,
@@ -93,7 +94,14 @@ CompactionNotice = (
     | CompactionChanged
 )
 
-Notice = CompactionNotice | Branched | PinsChanged | SavingFailed | TurnFailed
+Notice = (
+    CompactionNotice
+    | Branched
+    | ContentLeftOut
+    | PinsChanged
+    | SavingFailed
+    | TurnFailed
+)
 
 _INLINE_TAG = re.compile(r"</?(?:a|code|em|s|span|strong)\b[^>]*>")
 _TAG = re.compile(r"<[^>]+>")
@@ -158,6 +166,8 @@ def notice_html(event: Notice) -> str:
         case Branched(earlier):
             named = f'class="nbc-branched" data-session="{escaped(earlier)}"'
             html = f"<div {named}><span>{BRANCHED}</span></div>"
+        case ContentLeftOut(parts, _, reason):
+            html = _left_out_html(text, parts, reason)
         case PinsChanged() | SavingFailed():
             html = f'<div class="nbc-notice">{escaped(text)}</div>'
         case TurnFailed():
@@ -178,6 +188,8 @@ def notice_text(event: Notice) -> str:
     match event:
         case Branched(earlier):
             text = f"{BRANCHED} /resume {earlier} reopens it."
+        case ContentLeftOut(parts, model):
+            text = left_out_text(parts, model)
         case PinsChanged(pins, dropped):
             text = f"Rules changed: {_plural(len(pins), 'rule')} pinned"
             text += f", {len(dropped):,} dropped" if dropped else ""
@@ -192,6 +204,28 @@ def notice_text(event: Notice) -> str:
         case _:
             text = _compaction_notice_text(event)
     return text
+
+
+def left_out_text(parts: tuple[str, ...], model: str) -> str:
+    """Say what a model did not take, in one line: it stays in the chat."""
+    first, *others = parts
+    what = f"{first} and {len(others)} more" if others else first
+    name = model.partition(":")[2] or model
+    it, is_left = ("They", "are") if others else ("It", "is")
+    return (
+        f"{name} doesn't accept {what}. {it} {is_left} left out of what it's sent and "
+        f"{'stay' if others else 'stays'} in the chat."
+    )
+
+
+def _left_out_html(text: str, parts: tuple[str, ...], reason: str) -> str:
+    """The line, which opens to all parts and the server's words."""
+    listed = "".join(f"<li>{escaped(part)}</li>" for part in parts)
+    return (
+        f'<details class="nbc-notice nbc-left-out"><summary>{escaped(text)} '
+        f'<span class="nbc-show">Show</span></summary><ul>{listed}</ul>'
+        f"<p>{escaped(reason)}</p></details>"
+    )
 
 
 def progress_text(event: CompactionProgress) -> str:

@@ -33,6 +33,7 @@ from nbchat.conversation.events import (
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
+    ContentLeftOut,
     EntryAdded,
     Event,
     PinsChanged,
@@ -140,6 +141,7 @@ class PanelState:
                 | CompactionSkipped()
                 | CompactionFailed()
                 | Branched()
+                | ContentLeftOut()
                 | PinsChanged()
                 | SavingFailed()
             ):
@@ -208,7 +210,7 @@ class PanelState:
         match event:
             case CompactionStarted():
                 return [*shown, *self._set(activity="Compacting", retry=None)]
-            case Branched() | PinsChanged() | SavingFailed():
+            case Branched() | ContentLeftOut() | PinsChanged() | SavingFailed():
                 return [*shown, *self._measure()]
         return [*shown, *self._measure(activity="", retry=None)]
 

@@ -10,6 +10,7 @@ from typing import Any
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import (
     Branched,
+    ContentLeftOut,
     EntryAdded,
     Event,
     PinsChanged,
@@ -108,7 +109,7 @@ class TranscriptView:
                 notice = self._items.show(html)
                 self._failures = [operation["key"] for operation in notice]
                 return [*ended, *notice]
-            case Branched() | PinsChanged() | SavingFailed():
+            case Branched() | ContentLeftOut() | PinsChanged() | SavingFailed():
                 return self._items.show(notice_html(event))
         return self.banners.fold(event)
 
