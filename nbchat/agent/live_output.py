@@ -120,7 +120,7 @@ class PrintedOutput:
 
     def text(self, piece: str) -> None:
         """Print a piece of an answer."""
-        sys.stdout.write(terminal_text(piece))
+        _write(terminal_text(piece))
         if time.monotonic() - self._flushed_at > FLUSH_SECONDS:
             self._flush()
         self._has_text = True
@@ -155,6 +155,15 @@ class PrintedOutput:
         """Print a step."""
         del is_over  # each step is a line
         self.line(text)
+
+
+def _write(text: str) -> None:
+    """Write to stdout; a character that the console cannot show becomes `?`."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
 
 
 class NotebookOutput:

@@ -10,6 +10,7 @@ asked for again with the fault that was found.
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -69,7 +70,22 @@ class OutputType:
                 return self.read(self._unwrapped(candidate))
             except InvalidValue as error:
                 problem = error
+        for candidate in _candidates(text):
+            with suppress(InvalidValue):
+                return self.read(self._unwrapped(self._repaired(candidate)))
         raise problem
+
+    def _repaired(self, text: str) -> str:
+        """JSON with trailing commas, line breaks in texts and the like made right.
+
+        Empty for a text that has none of the names in the schema: prose is no JSON.
+        """
+        import json_repair  # noqa: PLC0415  # rarely needed
+
+        found = json_repair.loads(text)
+        names = set(self.schema.get("properties", ()))
+        is_it = isinstance(found, dict) and names & set(found)
+        return json.dumps(found) if is_it else ""
 
     def _unwrapped(self, text: str) -> str:
         if not self.is_wrapped:

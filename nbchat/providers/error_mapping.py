@@ -251,6 +251,14 @@ def unlisted(body: object) -> object:
     return body[0] if isinstance(body, list) and body else body
 
 
+def error_fields(body: object) -> dict[str, Any]:
+    """The error in the body of a response of any shape, with its message."""
+    found = unlisted(body)
+    if isinstance(found, dict) and isinstance(found.get("error"), dict):
+        return dict(found["error"])
+    return found if isinstance(found, dict) else {"message": str(found or "")}
+
+
 def wrong_body(text: str, endpoint: Endpoint) -> ProtocolFault:
     """The error for a page instead of a stream, such as a proxy's login."""
     error = ProtocolFault(

@@ -3,11 +3,10 @@
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from copy import copy
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from threading import Event as Flag
 from typing import Any, ClassVar, TypeVar, Unpack
@@ -46,6 +45,7 @@ from nbchat.providers.endpoint import (
 )
 from nbchat.providers.error_mapping import (
     FOREIGN,
+    error_fields,
     provider_error,
     refusal_of,
     unlisted,
@@ -55,6 +55,7 @@ from nbchat.providers.model_info import SERVER, ModelInfo, model_info
 from nbchat.providers.model_info_from_server import (
     listed_window,
     model_among,
+    newest_first,
     reported_by,
     with_listed,
 )
@@ -216,8 +217,8 @@ class SdkProvider(ABC):
         for delta in self._read(reader, request, stop):
             yield from trial.news(self.endpoint.shown)
             yield delta
-        answer = reader.answer()
         model = f"{self.kind}:{self._model_for(request)}"
+        answer = reader.answer()
         reply = finished_reply(answer, request, model=model, counter=self._counter)
         yield from trial.news(self.endpoint.shown)
         trial.accepted(reply.entries)
@@ -230,11 +231,7 @@ class SdkProvider(ABC):
     def _read(
         self, reader: Reader, request: Request, stop: Flag | None
     ) -> Iterator[Delta]:
-        """The deltas of a reply.
-
-        Errors are raised again by the caller: tracebacks show local variables, and an
-        item here may quote the key.
-        """
+        """The deltas of a reply; its errors are raised again: items may hold a key."""
         size = SizeCheck()
         patience = self._first_byte_seconds(request)
         opened = read_stream(lambda: self._open_checked(request), stop, patience)
@@ -269,8 +266,7 @@ class SdkProvider(ABC):
         """The model's window and limits; asks the server once, never raises."""
         if not self._has_asked_window and self._should_ask_window():
             self._ask_window()
-        lifetime = self._options.get("cache_lifetime")
-        known = self._known.with_cache_lifetime(lifetime)
+        known = self._known.with_cache_lifetime(self._options.get("cache_lifetime"))
         return known.with_window(self._window, source=self._window_source)
 
     def count_tokens(self, request: Request) -> int:
@@ -324,7 +320,7 @@ class SdkProvider(ABC):
 
     def models(self) -> list[str]:
         """The models this server offers, the newest first where it dates them."""
-        return self._inquire(lambda: _newest_first(self._served_models()))
+        return self._inquire(lambda: newest_first(self._served_models()))
 
     @property
     def _is_home(self) -> bool:
@@ -509,12 +505,7 @@ class SdkProvider(ABC):
         """Whether to send a refused request once more, without what was refused."""
         if getattr(error, "status_code", 0) not in ADAPTABLE:
             return False
-        body = getattr(error, "body", None)
-        found = unlisted(body)
-        if isinstance(found, dict) and isinstance(found.get("error"), dict):
-            found = found["error"]
-        if not isinstance(found, dict):
-            found = {"message": str(found or "")}
+        found = error_fields(getattr(error, "body", None))
         sent = self._sent_fields(request)
         return self._adaptations.learn(self._model_for(request), sent, found)
 
@@ -606,21 +597,3 @@ class _Maker(partial["SdkProvider"]):
     """Makes providers of one server; its repr shows no password."""
 
     __repr__ = object.__repr__
-
-
-def _newest_first(models: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The names of models; those of one day, or without one, by name."""
-    by_name = sorted(models, key=lambda model: str(model["id"]))
-    newest = sorted(by_name, key=_made_at, reverse=True)
-    return [str(model["id"]) for model in newest]
-
-
-def _made_at(model: Mapping[str, Any]) -> float:
-    """When a model was made, as a server lists it; 0 where it does not say."""
-    value = model.get("created", model.get("created_at", 0))
-    try:
-        if isinstance(value, str):
-            value = datetime.fromisoformat(value)
-        return value.timestamp() if isinstance(value, datetime) else float(value)
-    except (TypeError, ValueError, OverflowError, OSError):
-        return 0.0

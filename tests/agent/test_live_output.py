@@ -1,5 +1,6 @@
 """What `agent.chat` shows: in a real notebook's cells, and outside of one."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -316,3 +317,23 @@ def test_chat_needs_no_ipython():
         [sys.executable, "-c", code], check=False, capture_output=True, text=True
     )
     assert (done.stdout, done.stderr) == ("Hello.\n", "")
+
+
+def test_a_console_prints_a_question_mark_for_what_it_cannot_show():
+    program = (
+        "from nbchat import Agent\n"
+        "from nbchat.testing import ScriptedProvider, says\n"
+        "Agent(ScriptedProvider(says('caf\\u00e9 \\U0001f680 done'))).chat('hi')\n"
+    )
+    for encoding, printed in {
+        "ascii": b"caf? ? done\n",
+        "cp1252": b"caf\xe9 ? done\n",
+        "utf-8": "caf\u00e9 \U0001f680 done\n".encode(),
+    }.items():
+        ran = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+            capture_output=True,
+            check=False,
+        )
+        assert (ran.returncode, ran.stdout) == (0, printed)

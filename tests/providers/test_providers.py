@@ -176,6 +176,36 @@ def test_a_call_without_arguments_has_an_empty_object(server, provider, dialect)
     assert reply_of(provider).calls == [Entry("assistant", "", "c1", "add", "{}")]
 
 
+def call_piece(arguments: str, **more: Any) -> dict[str, Any]:
+    function = {"name": "weather", "arguments": arguments}
+    return {"tool_calls": [{"index": 0, "function": function, **more}]}
+
+
+def test_a_name_that_each_piece_repeats_is_read_once(server):
+    wire = DIALECTS["openai"]
+    for options in ({"id": "a"}, {}):
+        pieces = (call_piece('{"city"', **options), call_piece(': "Bonn"}', **options))
+        server.script(wire.stream(*pieces, stop="tool_use"))
+        (call,) = reply_of(provider_at(server, "openai")).calls
+        assert (call.tool_name, call.arguments) == ("weather", {"city": "Bonn"})
+
+
+def test_whole_calls_without_ids_stay_apart(server):
+    pieces = [call_piece('{"city": "Bonn"}'), call_piece('{"city": "Lyon"}')]
+    server.script(DIALECTS["openai"].stream(*pieces, stop="tool_use"))
+    found = reply_of(provider_at(server, "openai")).calls
+    assert [each.arguments for each in found] == [{"city": "Bonn"}, {"city": "Lyon"}]
+    assert len({each.tool_id for each in found}) == 2
+
+
+@pytest.mark.parametrize("kind", DIALECTS)
+def test_arguments_that_are_encoded_twice_are_kept_as_one_object(server, kind):
+    twice = json.dumps(json.dumps({"city": "Bonn"}))
+    server.script(DIALECTS[kind].calls(("c1", "weather", twice)))
+    (call,) = reply_of(provider_at(server, kind)).calls
+    assert call.tool_args == '{"city": "Bonn"}'
+
+
 def test_parallel_calls_that_share_an_index_stay_apart(server):
     """Gemini's compatible endpoint numbers every parallel call 0."""
     pieces = [
