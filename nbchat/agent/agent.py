@@ -15,7 +15,7 @@ from nbchat.agent.agent_loop import TurnRunner
 from nbchat.agent.approvals import approvals_of
 from nbchat.agent.budget import Budget, Meter, meter_of
 from nbchat.agent.context_tools import ContextTools, without_promise
-from nbchat.agent.live_output import shown, shown_async
+from nbchat.agent.live_output import is_watched, shown, shown_async
 from nbchat.agent.running_turn import (
     Answer,
     SessionAutosave,
@@ -260,6 +260,7 @@ class Agent:
         pasted: Iterable[str] = (),
         output: Any = None,
         budget: Budget | Meter | None = None,
+        live: bool = True,
     ) -> Turn:
         """A turn from the message to the answer; iterating runs it, event by event.
 
@@ -267,14 +268,14 @@ class Agent:
         `pasted` are parts of `text` that others wrote: no rule is read from them.
         `output` is the type of the answer: a pydantic model, dataclass, TypedDict or
         JSON schema; `Turn.result().value` is then validated. `budget` ends the turn
-        before the request after the one that used it up.
+        before the request after the one that used it up. Unless somebody reads the
+        answer `live`, a stream that breaks is asked for again.
         Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
         prompt = [*attached, prompt_entry(text, pasted)]
-        return self._new_turn(
-            text, partial(self._turns.say, prompt), stop, output, budget
-        )
+        begin = partial(self._turns.say, prompt)
+        return self._new_turn(text, begin, stop, output, budget, live=live)
 
     def retry(
         self,
@@ -282,6 +283,7 @@ class Agent:
         stop: Flag | None = None,
         output: Any = None,
         budget: Budget | Meter | None = None,
+        live: bool = True,
     ) -> Turn:
         """Continue a turn that a crash, an error or a stop ended; adds no message.
 
@@ -291,9 +293,8 @@ class Agent:
         if not self.can_retry:
             raise NbchatError("the last message is answered; /again answers it again")
         prompts = (e.content for e in reversed(self.session.transcript) if e.is_prompt)
-        return self._new_turn(
-            next(prompts, ""), self._turns.go_on, stop, output, budget
-        )
+        text = next(prompts, "")
+        return self._new_turn(text, self._turns.go_on, stop, output, budget, live=live)
 
     @property
     def can_retry(self) -> bool:
@@ -315,7 +316,14 @@ class Agent:
         as RateLimited (see `nbchat.errors`).
         """
         return shown(
-            self.run(text, stop=stop, attached=attached, output=output, budget=budget)
+            self.run(
+                text,
+                stop=stop,
+                attached=attached,
+                output=output,
+                budget=budget,
+                live=is_watched(),
+            )
         )
 
     def ask(
@@ -329,7 +337,12 @@ class Agent:
     ) -> Answer:
         """Run a turn and return the answer; shows nothing, raises as `chat` does."""
         return self.run(
-            text, stop=stop, attached=attached, output=output, budget=budget
+            text,
+            stop=stop,
+            attached=attached,
+            output=output,
+            budget=budget,
+            live=False,
         ).result()
 
     async def achat(
@@ -343,7 +356,14 @@ class Agent:
     ) -> Answer:
         """`chat` on an event loop, which stays free; a cancelled task ends the turn."""
         return await shown_async(
-            self.run(text, stop=stop, attached=attached, output=output, budget=budget)
+            self.run(
+                text,
+                stop=stop,
+                attached=attached,
+                output=output,
+                budget=budget,
+                live=is_watched(),
+            )
         )
 
     async def aask(
@@ -357,7 +377,12 @@ class Agent:
     ) -> Answer:
         """`ask` on an event loop, which stays free; a cancelled task ends the turn."""
         turn = self.run(
-            text, stop=stop, attached=attached, output=output, budget=budget
+            text,
+            stop=stop,
+            attached=attached,
+            output=output,
+            budget=budget,
+            live=False,
         )
         await aiter(turn).run_rest()
         return turn.result()
@@ -512,10 +537,13 @@ class Agent:
         stop: Flag | None,
         output: Any,
         budget: Budget | Meter | None,
+        *,
+        live: bool,
     ) -> Turn:
         flag, wanted = StopFlag(stop), output_type(output)
         meters = tuple(filter(None, (self.meter, meter_of(budget))))
-        options = TurnOptions(flag, wanted, meters)
+        is_live = live or self.listener is not None
+        options = TurnOptions(flag, wanted, meters, is_live)
         arrived: list[Event] = []
         running = self._exclusive(self._turns.run(begin, options), arrived.append)
 

@@ -182,7 +182,10 @@ class TurnRunner:
         return (yield from self._sent(replace(request, output_schema=None)))
 
     def _sent(self, request: Request) -> Generator[Event, None, Reply]:
-        stream = self._agent.send(self._agent.provider, request, stop=self.options.stop)
+        options, provider = self.options, self._agent.provider
+        stream = self._agent.send(
+            provider, request, stop=options.stop, live=options.live
+        )
         return (yield from keep_partial(stream, self._append_partial, self._publish))
 
     def _check_price(self, meter: Meter) -> None:

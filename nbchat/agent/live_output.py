@@ -87,12 +87,18 @@ async def shown_async(turn: Turn) -> Answer:
 def cell_output() -> "CellOutput":
     """Where a turn is shown: displays of a notebook's cell, or lines on stdout."""
     shell = _shell()
-    is_notebook = getattr(shell, "kernel", None) is not None
-    if not is_notebook:
+    if getattr(shell, "kernel", None) is None:
         return PrintedOutput()
-    # A run that takes no input is not watched: nbconvert, nbval, papermill.
-    is_watched = getattr(shell.kernel, "_allow_stdin", True)
-    return NotebookOutput(shell.display_pub, is_watched=is_watched)
+    return NotebookOutput(shell.display_pub, is_watched=is_watched())
+
+
+def is_watched() -> bool:
+    """Whether somebody may read what runs in a cell or a script as it appears.
+
+    A run that takes no input is not watched: nbconvert, nbval, papermill.
+    """
+    kernel = getattr(_shell(), "kernel", None)
+    return kernel is None or bool(getattr(kernel, "_allow_stdin", True))
 
 
 def _finished(turn: Turn, output: "CellOutput") -> Answer:
@@ -312,10 +318,8 @@ class LiveDisplay:
 def live_display() -> LiveDisplay | None:
     """A display in the running cell; None outside of a notebook that is watched."""
     shell = _shell()
-    kernel = getattr(shell, "kernel", None)
-    # A run that takes no input is not watched: nbconvert, nbval, papermill.
-    is_watched = kernel is not None and getattr(kernel, "_allow_stdin", True)
-    return LiveDisplay(shell.display_pub) if is_watched else None
+    has_cells = getattr(shell, "kernel", None) is not None
+    return LiveDisplay(shell.display_pub) if has_cells and is_watched() else None
 
 
 def _show(event: Event, output: CellOutput) -> None:

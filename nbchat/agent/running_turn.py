@@ -303,6 +303,8 @@ class TurnOptions:
     stop: StopFlag
     output: OutputType | None = None
     meters: tuple[Meter, ...] = ()
+    live: bool = True
+    """Whether somebody reads the answer as it arrives."""
 
     @property
     def is_used_up(self) -> bool:

@@ -30,6 +30,9 @@ from nbchat.errors import ConfigError
 ATTEMPTS = 3
 """Answers that are asked for until one is valid."""
 
+MOST_REPAIRED = 100_000
+"""Characters of JSON that are repaired: a second for a hostile text."""
+
 SCHEMA_REFUSED = re.compile(
     r"schema|response_?format|grammar|output_config|json|\bformat\b", re.IGNORECASE
 )
@@ -82,7 +85,10 @@ class OutputType:
         """
         import json_repair  # noqa: PLC0415  # rarely needed
 
-        found = json_repair.loads(text)
+        try:
+            found = json_repair.loads(text) if len(text) <= MOST_REPAIRED else None
+        except (RecursionError, ValueError):
+            found = None
         names = set(self.schema.get("properties", ()))
         is_it = isinstance(found, dict) and names & set(found)
         return json.dumps(found) if is_it else ""

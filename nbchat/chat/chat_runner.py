@@ -172,14 +172,18 @@ class ChatRunner:
             self._wake_thread()
 
     def run_message(
-        self, text: str, load_attachments: LoadAttachments = tuple
+        self,
+        text: str,
+        load_attachments: LoadAttachments = tuple,
+        *,
+        live: bool = True,
     ) -> Generator[ChatEvent, None, None]:
         """Answer a message on the calling thread; raises NbchatError while one runs.
 
         Closing the generator, or an interrupt, ends the turn and keeps its partial
         answer.
         """
-        return self._run_here(Job(text, _message(text, load_attachments)))
+        return self._run_here(Job(text, _message(text, load_attachments, live=live)))
 
     def run_action(
         self, label: str, action: Action
@@ -500,13 +504,17 @@ class ChatRunner:
 
 
 def _message(
-    text: str, load_attachments: LoadAttachments, pasted: Sequence[str] = ()
+    text: str,
+    load_attachments: LoadAttachments,
+    pasted: Sequence[str] = (),
+    *,
+    live: bool = True,
 ) -> Action:
     """An action that answers a message."""
 
     def answer(agent: Agent, stop: threading.Event) -> Iterable[Event]:
         attached = tuple(load_attachments())
-        return agent.run(text, stop=stop, attached=attached, pasted=pasted)
+        return agent.run(text, stop=stop, attached=attached, pasted=pasted, live=live)
 
     return answer
 

@@ -56,7 +56,8 @@ def fitted(value: Any, schema: Json, definitions: Json | None = None) -> Any:
             for name, each in value.items()
         }
     if isinstance(value, list):
-        items = next((c["items"] for c in choices if _is_schema(c.get("items"))), {})
+        schemas = [c["items"] for c in choices if _is_schema(c.get("items"))]
+        items: Json = schemas[0] if schemas else {}
         return [fitted(each, items, known) for each in value]
     return value
 

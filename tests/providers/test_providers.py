@@ -1557,3 +1557,39 @@ def test_a_server_of_ones_own_has_no_prices_whatever_its_model_is_called(server)
     provider = OpenAIProvider("gpt-5-mini", **options)
     server.script(OpenAIDialect().text("Hello."))
     assert reply_of(provider).usage == Usage(20, 5)
+
+
+def broken(dialect: Dialect) -> Response:
+    """A reply that breaks after its thinking and its first words."""
+    return replace(begun(dialect), ending="cut")
+
+
+def test_a_stream_that_nobody_reads_is_asked_for_again(server, provider, dialect):
+    random.seed(SHORT_WAIT_SEED)
+    server.script(broken(dialect), dialect.text("Hello", " there"))
+    stream = stream_with_retries(provider, HELLO, live=False)
+    deltas, reply = drained(stream)
+    assert reply.text == "Hello there"
+    shown = [each.text for each in deltas if isinstance(each, TextDelta)]
+    assert shown == ["Hello", " there"]
+    assert len(server.requests) == 2
+
+
+def test_what_had_arrived_in_the_last_attempt_is_kept(server, provider, dialect):
+    server.script(*[broken(dialect)] * 2)
+    request = replace(HELLO, options={"attempts": 2})
+    stream = stream_with_retries(provider, request, live=False)
+    assert isinstance(next(stream), RetryScheduled)
+    shown, error = shown_until_fault(stream)
+    assert shown == "Hello"
+    assert isinstance(error, ProviderError)
+
+
+def test_stop_keeps_what_had_arrived_for_nobody(server, provider, dialect):
+    server.script(replace(begun(dialect), ending="stall"))
+    stop = threading.Event()
+    threading.Timer(0.3, stop.set).start()
+    stream = stream_with_retries(provider, HELLO, stop=stop, live=False)
+    assert next(stream) == TextDelta("Hello")
+    with pytest.raises(Stopped):
+        next(stream)
