@@ -419,7 +419,7 @@ def _part(block: Any) -> str | bytes:
     if data and (block.type == "image" or kind.startswith("image/")):
         with suppress(ValueError):
             return b64decode(data)
-    size = _get(block, "size") or len(data) * 3 // 4
+    size = _get(block, "size") or len(data) * 3 // 4 - data[-2:].count("=")
     name = getattr(block, "title", "") or getattr(block, "name", "")
     where = getattr(block, "uri", "") or getattr(resource, "uri", "")
     about = [kind, str(name or ""), f"{size:,} bytes" if size else "", str(where)]

@@ -125,17 +125,24 @@ def _with_pictures(call: Entry, text: str, found: list[Picture | str]) -> ToolOu
 
 def _in_order(call: Entry, value: Parts) -> ToolOutput:
     """Texts joined, each picture named at its place; the pictures follow."""
-    found = [_read(e) if isinstance(e, bytes) else e for e in value.parts]
+    found = [_read_part(each) for each in value.parts]
     pictures = [each for each in found if isinstance(each, Picture)]
-    if len(pictures) == len(found) or not pictures:
-        texts = [each for each in found if isinstance(each, str)]
-        return _with_pictures(call, "\n".join(texts), list(pictures))
-    lines, number = [], 0
+    if len(pictures) == len(found):
+        return _with_pictures(call, "", [*pictures])
+    lines, number = list[str](), 0
     for each in found:
         number += isinstance(each, Picture)
         numbered = f"[picture {number} of {len(pictures)} follows]"
         lines.append(each if isinstance(each, str) else numbered)
     return _followed_by(call, "\n".join(filter(None, lines)), pictures)
+
+
+def _read_part(part: str | bytes) -> Picture | str:
+    """A text, a picture, or why the picture cannot be read."""
+    if isinstance(part, str):
+        return part
+    found = _read(part)
+    return found if isinstance(found, Picture) else f"[{found}]"
 
 
 def _followed_by(call: Entry, text: str, pictures: list[Picture]) -> ToolOutput:

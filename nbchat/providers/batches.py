@@ -86,6 +86,7 @@ class Batches(ABC):
             return error
         except provider._sdk_errors as error:
             return provider._provider_error(error, request)
+        reply = replace(reply, entries=trial.called(reply.entries))
         trial.accepted(reply.entries)
         self._trials.pop(id(request), None)
         for left_out in trial.news(provider.endpoint.shown):

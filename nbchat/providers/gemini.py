@@ -169,8 +169,24 @@ def _schema(schema: Json, definitions: Json) -> Json:
         return _schema({**found, "$ref": ""}, others)
     if "const" in schema:
         schema = {**schema, "enum": [schema["const"]]}
+    if "enum" in schema:
+        schema = _with_texts(schema)
+    if schema.get("type") == "array" and not schema.get("items"):
+        schema = {**schema, "items": {"type": "string"}}  # it must have a type
     known = {word: each for word, each in schema.items() if word in SCHEMA_WORDS}
     return {word: _inner(word, each, definitions) for word, each in known.items()}
+
+
+def _with_texts(schema: Json) -> Json:
+    """A schema of values that are texts: of others Gemini knows no list.
+
+    A call's text is read as the value that it stands for.
+    """
+    values = [each for each in schema["enum"] if each is not None]
+    if all(isinstance(each, str) for each in values):
+        return schema
+    texts = [each if isinstance(each, str) else json.dumps(each) for each in values]
+    return {**schema, "type": "string", "enum": texts}
 
 
 def _inner(word: str, value: Any, definitions: Json) -> Any:

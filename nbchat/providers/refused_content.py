@@ -11,13 +11,22 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
+from operator import is_
 from typing import Any, NamedTuple
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import ContentLeftOut
+from nbchat.conversation.tools import Tool
 from nbchat.errors import RequestRefused
 from nbchat.providers.base import Request, image_of, user_text
 from nbchat.providers.error_mapping import Refusal
+from nbchat.providers.tool_schemas import (
+    MOST_TOOLS,
+    Adapted,
+    adapted,
+    renamed,
+    with_names,
+)
 from nbchat.providers.wire_format import Json, a_list, an_object
 
 MOST_ATTEMPTS = 3
@@ -45,7 +54,7 @@ PLACE = re.compile(
 )
 """A part by its index, as in `messages.3.content.1` and `input[3].content[1]`."""
 
-TOOL_PLACE = re.compile(r"(?:function_declarations|tools)[.\[ ]+(\d+)")
+TOOL_PLACE = re.compile(r"(?:tools\[0\]\.function_declarations|tools)[.\[ ]+(\d+)")
 TOOL_NAME = re.compile(r"(?:function|tool) ['\"`]([\w.-]+)")
 
 NUMBER = re.compile(r"\b(\d+)\b(?! ?(?:[KMG]i?B|px|pixel|byte|token|%)|[.\]x])")
@@ -65,6 +74,9 @@ MOST_CHARACTERS = {
     "openai": 45_000_000,  # of 50 MB
 }
 """Of all pictures of a request in base64; the rest is for its text."""
+
+NO_LIMIT_OF_TOOLS = ("anthropic", "bedrock", "vertex", "local")
+"""Kinds of providers that take more than 128 tools."""
 
 STEPS = 4
 """Parts of a limit: old pictures leave by quarters of it, so that the prompt cache is
@@ -95,6 +107,9 @@ class RefusedContent:
         self._tools: dict[str, set[str]] = {}
         self._accepted_pictures: set[str] = set()
         """Models that have taken a picture."""
+        self._adapted: tuple[tuple[Tool, ...], Adapted] = ((), Adapted((), {}))
+        self._told: set[str] = set()
+        """Tools of which a person was told that they are too many."""
         self._blind: dict[str, int] = {}
         """How often a model was asked without any picture before it answered."""
 
@@ -105,7 +120,11 @@ class RefusedContent:
     def sendable(
         self, model: str, request: Request, more: Keys = frozenset()
     ) -> Request:
-        """The request without what the model refused; itself where that is nothing."""
+        """The request without what the model refused; itself where that is nothing.
+
+        Its tools are in the form that every API takes.
+        """
+        request = self.with_tools(request)
         tools = self._tools.get(model, ())
         if any(each.name in tools for each in request.tools):
             kept = tuple(each for each in request.tools if each.name not in tools)
@@ -121,6 +140,26 @@ class RefusedContent:
             _without(entry, refused, too_old) for entry in request.history
         )
         return replace(request, history=tuple(history))
+
+    def with_tools(self, request: Request) -> Request:
+        """The request with tools as every API takes them, and calls that match."""
+        if not request.tools:
+            return request
+        form = self.form(request.tools)
+        history = request.history
+        if form.names:
+            history = renamed(history, form.names)
+        return replace(request, tools=form.tools, history=history)
+
+    def form(self, tools: tuple[Tool, ...]) -> Adapted:
+        """Tools as they are sent; made once for the same tools."""
+        known, form = self._adapted
+        is_same = len(known) == len(tools) and all(map(is_, known, tools))
+        if not is_same:
+            most = None if self.kind in NO_LIMIT_OF_TOOLS else MOST_TOOLS
+            form = adapted(tools, most=most)
+            self._adapted = (tools, form)
+        return form
 
     def _too_old(self, pictures: list[Entry]) -> Keys:
         """The oldest pictures beyond the known limits of the server."""
@@ -147,6 +186,12 @@ class RefusedContent:
             self._accepted_pictures.add(model)
         own = (e for e in entries if e.role == "thinking" and e.tool_args)
         _add(self._written.setdefault(model, {}), _keys(own))
+
+    def untold(self, names: Iterable[str]) -> list[str]:
+        """Tools of which a person was not told yet."""
+        new = [name for name in names if name not in self._told]
+        self._told.update(new)
+        return new
 
     def note_blind(self, model: str) -> None:
         """Count that a model took a request only without pictures.
@@ -218,14 +263,30 @@ class Trial:
 
         `shown` hides keys in the server's words.
         """
-        if self._is_told or self._first is None:
+        if self._is_told:
             return
         self._is_told = True
+        yield from self._too_many_tools()
+        if self._first is None:
+            return
         entries = [e for e in self._whole.history if key_of(e) in self._left_out]
         parts = [*_labels(entries), *(f"the tool {name}" for name in self._tools)]
         if parts:
             model = f"{self._known.kind}:{self._model}"
             yield ContentLeftOut(tuple(parts), model, shown(self._first.message))
+
+    def called(self, entries: Iterable[Entry]) -> tuple[Entry, ...]:
+        """The entries of a reply, whose calls have the real names of arguments."""
+        names = self._known.form(self._whole.tools).names
+        return tuple(with_names(entry, names) for entry in entries)
+
+    def _too_many_tools(self) -> Iterator[ContentLeftOut]:
+        tools = self._whole.tools
+        left_out = self._known.form(tools).left_out if tools else ()
+        parts = tuple(f"the tool {name}" for name in self._known.untold(left_out))
+        if parts:
+            model = f"{self._known.kind}:{self._model}"
+            yield ContentLeftOut(parts, model, f"It takes {MOST_TOOLS} tools.")
 
     def _sendable(self) -> Request:
         return self._known.sendable(self._model, self._whole, self._left_out)

@@ -221,6 +221,7 @@ class SdkProvider(ABC):
         answer = reader.answer()
         reply = finished_reply(answer, request, model=model, counter=self._counter)
         yield from trial.news(self.endpoint.shown)
+        reply = replace(reply, entries=trial.called(reply.entries))
         trial.accepted(reply.entries)
         if self.service.tells_limits or not self._is_home:
             self._notice_truncation(request, reply.usage)

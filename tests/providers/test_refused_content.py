@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fault_server import AnthropicDialect
+from fault_server import AnthropicDialect, Response
 from provider_kit import DIALECTS
 from refusing_server import (
     Json,
@@ -21,6 +21,8 @@ from refusing_server import (
 )
 
 from nbchat.agent.agent import Agent
+from nbchat.agent.map_agents import map_agents
+from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Compacted, ContentLeftOut, TurnFailed
 from nbchat.conversation.session import Session
@@ -314,3 +316,39 @@ def test_an_error_after_a_200_counts_as_well(serving):
     server.script(broken, wire.text("fine"))
     agent = Agent(server.provider(), session=session_with(picture(png())))
     assert [each.parts for each in left_out(agent)] == [("the picture plot.png",)]
+
+
+def shot() -> bytes:
+    """Take a picture of the screen."""
+    return png()
+
+
+def test_rows_of_many_agents_share_what_was_learned(serving):
+    wire = DIALECTS["openai"]
+
+    def first_a_call(body: Json) -> Response | None:
+        is_new = not any(each["role"] == "tool" for each in body["messages"])
+        return wire.calls(("c1", "shot", "{}")) if is_new else None
+
+    server = serving("openai", takes_no_pictures())
+    server.reply = first_a_call
+    agent = Agent(server.provider(), tools=[shot])
+    rows = map_agents(agent, [str(n) for n in range(20)], workers=2).wait().rows()
+    assert [row["value"] for row in rows] == ["fine"] * 20
+    assert len(server.refused) <= 4
+
+
+def test_a_summary_in_the_background_leaves_the_same_out(serving):
+    sonnet = serving("anthropic", has_own_thinking("sonnet"))
+    block = '{"type": "thinking", "thinking": "hm", "signature": "opus1"}'
+    session = session_with(picture(CUT))
+    session.append(Entry("user", "x"))
+    session.append(Entry("thinking", "hm", "", "anthropic", block))
+    session.append(Entry("assistant", "a" * 4_000))
+    agent = Agent(sonnet.provider(), session=session, engine=CompactionEngine(10))
+    agent.compacts_later = True
+    agent.ask("hello")
+    assert agent.compact_in_background()
+    assert agent.wait_for_background(30)
+    assert any(isinstance(e, Compacted) for e in agent.commit_background())
+    assert len(sonnet.refused) == 1

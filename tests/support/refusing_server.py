@@ -36,6 +36,8 @@ class RefusingServer(FaultServer):
         super().__init__()
         self.kind, self.rule, self.status = kind, rule, status
         self.refused: list[str] = []
+        self.reply: Callable[[Json], Response | None] = lambda _body: None
+        """Answers a request; None leaves it to the script."""
         self._changing = threading.Lock()
 
     def provider(self, **options: Any) -> SdkProvider:
@@ -55,6 +57,9 @@ class RefusingServer(FaultServer):
             self.refused.append(message)
             kind = "invalid_request_error"
             return failure(self.status, {"type": kind, "message": message})
+        if (reply := self.reply(request.body)) is not None:
+            self.requests.append(request)
+            return reply
         if self._script:
             return super().next_response(request)
         self.requests.append(request)
