@@ -36,7 +36,7 @@ SIGNATURES = {
     "Agent.ask": "self text * stop attached output budget",
     "Agent.aask": "self text * stop attached output budget",
     "Agent.achat": "self text * stop attached output budget",
-    "Agent.retry": "self * stop output budget",
+    "Agent.retry": "self * stop output budget keeps_partial",
     "Agent.compact": "self * focus keep upto stop",
     "Agent.use": "self provider * window",
     "Turn.result": "self",

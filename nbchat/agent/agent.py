@@ -11,11 +11,11 @@ from functools import partial
 from threading import Event as Flag
 from typing import Any, Self, Unpack
 
-from nbchat.agent.agent_loop import TurnRunner
+from nbchat.agent.agent_loop import BROKEN_OFF, GO_ON, TurnRunner
 from nbchat.agent.approvals import approvals_of
 from nbchat.agent.budget import Budget, Meter, meter_of
 from nbchat.agent.context_tools import ContextTools, without_promise
-from nbchat.agent.live_output import is_watched, shown, shown_async
+from nbchat.agent.live_output import shown, shown_async
 from nbchat.agent.running_turn import (
     Answer,
     SessionAutosave,
@@ -260,7 +260,6 @@ class Agent:
         pasted: Iterable[str] = (),
         output: Any = None,
         budget: Budget | Meter | None = None,
-        live: bool = True,
     ) -> Turn:
         """A turn from the message to the answer; iterating runs it, event by event.
 
@@ -268,14 +267,14 @@ class Agent:
         `pasted` are parts of `text` that others wrote: no rule is read from them.
         `output` is the type of the answer: a pydantic model, dataclass, TypedDict or
         JSON schema; `Turn.result().value` is then validated. `budget` ends the turn
-        before the request after the one that used it up. Unless somebody reads the
-        answer `live`, a stream that breaks is asked for again.
+        before the request after the one that used it up.
         Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
         prompt = [*attached, prompt_entry(text, pasted)]
-        begin = partial(self._turns.say, prompt)
-        return self._new_turn(text, begin, stop, output, budget, live=live)
+        return self._new_turn(
+            text, partial(self._turns.say, prompt), stop, output, budget
+        )
 
     def retry(
         self,
@@ -283,18 +282,18 @@ class Agent:
         stop: Flag | None = None,
         output: Any = None,
         budget: Budget | Meter | None = None,
-        live: bool = True,
+        keeps_partial: bool = False,
     ) -> Turn:
         """Continue a turn that a crash, an error or a stop ended; adds no message.
 
-        The model reads of each interrupted call that its result is unknown. Raises
-        NbchatError if the last message has an answer already.
+        The result of each interrupted call is unknown. An answer that was cut off is
+        written again, or continued (`keeps_partial`); a whole one raises NbchatError.
         """
         if not self.can_retry:
             raise NbchatError("the last message is answered; /again answers it again")
         prompts = (e.content for e in reversed(self.session.transcript) if e.is_prompt)
-        text = next(prompts, "")
-        return self._new_turn(text, self._turns.go_on, stop, output, budget, live=live)
+        begin = partial(self._turns.go_on, GO_ON if keeps_partial else BROKEN_OFF)
+        return self._new_turn(next(prompts, ""), begin, stop, output, budget)
 
     @property
     def can_retry(self) -> bool:
@@ -316,14 +315,7 @@ class Agent:
         as RateLimited (see `nbchat.errors`).
         """
         return shown(
-            self.run(
-                text,
-                stop=stop,
-                attached=attached,
-                output=output,
-                budget=budget,
-                live=is_watched(),
-            )
+            self.run(text, stop=stop, attached=attached, output=output, budget=budget)
         )
 
     def ask(
@@ -337,12 +329,7 @@ class Agent:
     ) -> Answer:
         """Run a turn and return the answer; shows nothing, raises as `chat` does."""
         return self.run(
-            text,
-            stop=stop,
-            attached=attached,
-            output=output,
-            budget=budget,
-            live=False,
+            text, stop=stop, attached=attached, output=output, budget=budget
         ).result()
 
     async def achat(
@@ -356,14 +343,7 @@ class Agent:
     ) -> Answer:
         """`chat` on an event loop, which stays free; a cancelled task ends the turn."""
         return await shown_async(
-            self.run(
-                text,
-                stop=stop,
-                attached=attached,
-                output=output,
-                budget=budget,
-                live=is_watched(),
-            )
+            self.run(text, stop=stop, attached=attached, output=output, budget=budget)
         )
 
     async def aask(
@@ -377,13 +357,9 @@ class Agent:
     ) -> Answer:
         """`ask` on an event loop, which stays free; a cancelled task ends the turn."""
         turn = self.run(
-            text,
-            stop=stop,
-            attached=attached,
-            output=output,
-            budget=budget,
-            live=False,
+            text, stop=stop, attached=attached, output=output, budget=budget
         )
+        turn.hold_back()
         await aiter(turn).run_rest()
         return turn.result()
 
@@ -537,13 +513,11 @@ class Agent:
         stop: Flag | None,
         output: Any,
         budget: Budget | Meter | None,
-        *,
-        live: bool,
     ) -> Turn:
         flag, wanted = StopFlag(stop), output_type(output)
         meters = tuple(filter(None, (self.meter, meter_of(budget))))
-        is_live = live or self.listener is not None
-        options = TurnOptions(flag, wanted, meters, is_live)
+        unread = Flag()
+        options = TurnOptions(flag, wanted, meters, unread)
         arrived: list[Event] = []
         running = self._exclusive(self._turns.run(begin, options), arrived.append)
 
@@ -551,7 +525,9 @@ class Agent:
             flag.set()
             self.wake()
 
-        return Turn(text, running, arrived, output=wanted, cancel=cancel)
+        turn = Turn(text, running, arrived, output=wanted, cancel=cancel)
+        turn.unread = unread if self.listener is None else None
+        return turn
 
     def _branch(self) -> Self:
         copied = self.session.copy()

@@ -64,6 +64,8 @@ def shown(turn: Turn) -> Answer:
     arrived, and passes through.
     """
     output = cell_output()
+    if not is_watched():
+        turn.hold_back()
     try:
         for event in turn:
             _show(event, output)
@@ -76,6 +78,8 @@ def shown(turn: Turn) -> Answer:
 async def shown_async(turn: Turn) -> Answer:
     """The same on an event loop; a cancelled task stops the turn."""
     output = cell_output()
+    if not is_watched():
+        turn.hold_back()
     try:
         async for event in turn:
             _show(event, output)

@@ -249,9 +249,10 @@ def begun_turn(agent: Agent, task: RowTask, output: OutputType | None) -> Turn:
     """The row's turn: a new one, or the rest of one that was interrupted."""
     stop, meter = task.control.stop, task.control.meter
     if has_unfinished_turn(agent.session.transcript):
-        return agent.retry(stop=stop, output=output, budget=meter, live=False)
-    prompt = task.row.prompt
-    return agent.run(prompt, stop=stop, output=output, budget=meter, live=False)
+        turn = agent.retry(stop=stop, output=output, budget=meter)
+    else:
+        turn = agent.run(task.row.prompt, stop=stop, output=output, budget=meter)
+    return turn.hold_back()
 
 
 def finished(turn: Turn, task: RowTask, turns: Sequence[Turn]) -> Result:

@@ -514,7 +514,8 @@ def _message(
 
     def answer(agent: Agent, stop: threading.Event) -> Iterable[Event]:
         attached = tuple(load_attachments())
-        return agent.run(text, stop=stop, attached=attached, pasted=pasted, live=live)
+        turn = agent.run(text, stop=stop, attached=attached, pasted=pasted)
+        return turn if live else turn.hold_back()
 
     return answer
 

@@ -177,9 +177,12 @@ def notice_html(event: Notice) -> str:
     return html
 
 
-def failure_html(text: str, *, can_retry: bool = False) -> str:
-    """Render why a turn failed; the panel offers to try again if that is possible."""
+def failure_html(
+    text: str, *, can_retry: bool = False, can_continue: bool = False
+) -> str:
+    """Render why a turn failed; the panel offers to try again or to continue."""
     offer = " data-retry" if can_retry else ""
+    offer += " data-continue" if can_continue else ""
     return f'<div class="nbc-error"{offer}>{escaped(text)}</div>'
 
 
