@@ -214,11 +214,11 @@ def left_out_text(parts: tuple[str, ...], model: str) -> str:
     first, *others = parts
     what = f"{first} and {len(others)} more" if others else first
     name = model.partition(":")[2] or model
-    it, is_left = ("They", "are") if others else ("It", "is")
-    return (
-        f"{name} doesn't accept {what}. {it} {is_left} left out of what it's sent and "
-        f"{'stay' if others else 'stays'} in the chat."
-    )
+    if others:
+        kept = "They were left out of the request and stay in the chat."
+    else:
+        kept = "It was left out of the request and stays in the chat."
+    return f"{name} doesn't accept {what}. {kept}"
 
 
 def _left_out_html(text: str, parts: tuple[str, ...], reason: str) -> str:

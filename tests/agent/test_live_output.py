@@ -346,7 +346,7 @@ def test_a_script_prints_what_a_model_did_not_take(capsys: pytest.CaptureFixture
             return (yield from super().stream(request, stop=stop))
 
     Agent(Blind(says("fine"))).chat("look")
-    line = "m doesn't accept the picture a.png. It is left out"
+    line = "m doesn't accept the picture a.png. It was left out"
     assert line in capsys.readouterr().out
 
 

@@ -37,6 +37,7 @@ from nbchat.agent.map_agents import MapRun, map_agents
 from nbchat.agent.map_results import MemoryResults, Result
 from nbchat.agent.map_rows import RowTask
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import TextDelta
 from nbchat.conversation.tools import idempotency_key
 from nbchat.errors import ConfigError, ConnectionFailed, RequestRefused, StoreError
 from nbchat.providers.base import Request
@@ -699,3 +700,25 @@ def test_a_row_is_tried_four_times_at_most(monkeypatch):
     (row,) = map_agents(make, ["go"]).wait().rows()
     assert "the server is gone" in row["error"]
     assert len(asked) == 4
+
+
+def test_nothing_of_a_broken_stream_stays_in_a_row():
+    made: list[Agent] = []
+
+    class Breaking(ScriptedProvider):
+        is_whole = False
+
+        def stream(self, request, *, stop=None):
+            if not self.is_whole:
+                self.is_whole = True
+                yield TextDelta("The par")
+                raise ConnectionFailed("lost")
+            return (yield from super().stream(request, stop=stop))
+
+    def make() -> Agent:
+        made.append(Agent(Breaking(says("fine"))))
+        return made[-1]
+
+    (row,) = map_agents(make, ["go"]).wait().rows()
+    assert row["value"] == "fine"
+    assert [e.content for e in made[-1].session.transcript] == ["go", "fine"]

@@ -121,6 +121,21 @@ def test_arguments_of_a_server_s_tool_are_decoded_by_its_schema():
     assert fitted(sent, schema) == {"ids": [1, 2], "any": "[1]", "size": 7}
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": ["string", "array"]},
+        {"anyOf": [{"type": "array"}, {"type": "string"}]},
+        {},
+    ],
+)
+def test_what_may_be_a_string_is_not_decoded_for_a_server_s_tool(
+    schema: dict[str, Any],
+):
+    whole = {"type": "object", "properties": {"x": schema}}
+    assert fitted({"x": "[1]", "other": "[2]"}, whole) == {"x": "[1]", "other": "[2]"}
+
+
 def test_a_definition_of_itself_ends():
     node = {"properties": {"next": {"$ref": "#/$defs/node"}}, "type": "object"}
     schema = {"$ref": "#/$defs/node", "$defs": {"node": node}}

@@ -103,7 +103,7 @@ def test_a_noisy_picture_stays_below_five_megabytes_in_base64():
     [
         b"\x89PNG\r\n\x1a\n<html>oops</html>",
         encoded(a_picture(size=(300, 300)))[:-30],
-        encoded(a_picture(size=(300, 300)), "JPEG")[:400],
+        encoded(Image.effect_noise((300, 300), 90), "JPEG")[:20_000],
         b"\xff\xd8\xff",
     ],
     ids=["a page", "half a PNG", "half a JPEG", "three bytes"],

@@ -119,8 +119,8 @@ def test_what_a_model_did_not_take_is_one_line_that_opens() -> None:
     view = shown(TurnStarted("x"), ContentLeftOut(parts, "openai:m", "no <images>"))
     (html,) = [each for each in view.items.values() if "nbc-left-out" in each]
     assert (
-        "m doesn&#x27;t accept the picture &lt;b&gt;.png and 2 more. They are left out "
-        "of what it&#x27;s sent and stay in the chat."
+        "m doesn&#x27;t accept the picture &lt;b&gt;.png and 2 more. They were left out "
+        "of the request and stay in the chat."
     ) in html
     assert "no &lt;images&gt;" in html
     assert html.startswith("<details")
