@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fault_server import AnthropicDialect, Response
+from model_switches import switched
 from provider_kit import DIALECTS
 from refusing_server import (
     Json,
@@ -352,3 +353,12 @@ def test_a_summary_in_the_background_leaves_the_same_out(serving):
     assert agent.wait_for_background(30)
     assert any(isinstance(e, Compacted) for e in agent.commit_background())
     assert len(sonnet.refused) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [7, 8])
+def test_no_turn_fails_however_models_are_switched(seed: int):
+    """A short form of `benchmarks/switches.py`."""
+    _, refused, _, failures = switched(seed, 25)
+    assert failures == []
+    assert refused
