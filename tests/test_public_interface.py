@@ -30,7 +30,7 @@ NAMES = """
 
 SIGNATURES = {
     "Agent": "provider * tools system engine session tool_choice max_steps "
-    "max_output_tokens approve listener recall budget options",
+    "max_output_tokens approve listener recall context_tools rules budget options",
     "Agent.run": "self text * stop attached pasted output budget",
     "Agent.chat": "self text * stop attached output budget",
     "Agent.ask": "self text * stop attached output budget",
@@ -153,8 +153,8 @@ KNOWN = {
 
 def shown_to_users() -> Iterator[tuple[str, str]]:
     """The texts that users read: documents, notebooks' cells and public docstrings."""
-    for name in ("README.md", "CHANGELOG.md"):
-        yield name, (ROOT / name).read_text(encoding="utf-8")
+    for file in (*ROOT.glob("[A-Z]*.md"), *(ROOT / "docs").rglob("*.md")):
+        yield file.name, file.read_text(encoding="utf-8")
     for file in (ROOT / "notebooks").rglob("*.ipynb"):
         cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
         yield file.name, "\n".join("".join(cell["source"]) for cell in cells)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from copy import deepcopy
 from functools import partial
+from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Self, Unpack
 
@@ -28,13 +29,14 @@ from nbchat.agent.structured_output import output_type
 from nbchat.agent.telemetry import Telemetry
 from nbchat.agent.tool_calls import Approve
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.facts import facts_by
+from nbchat.compaction.memory.memory import records_of
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_usage
 from nbchat.conversation import events
 from nbchat.conversation.entries import Compaction, Entry, html_table
 from nbchat.conversation.events import Event
 from nbchat.conversation.pastes import prompt_entry
+from nbchat.conversation.rules_file import RulesSource, SentRules, rules_source
 from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import INTERRUPTED, has_unfinished_turn
@@ -82,6 +84,8 @@ class Agent:
         approve: Approve = None,
         listener: Callable[[Event], object] | None = None,
         recall: bool | None = None,
+        context_tools: bool = False,
+        rules: str | Path | RulesSource | None = None,
         budget: Budget | None = None,
         **options: Unpack[RequestOptions],
     ) -> None:
@@ -92,15 +96,20 @@ class Agent:
         before each call of a tool that is not `read_only`; True approves all. Without
         it every tool runs but those that declare `read_only=False`. `budget` holds for
         all turns together. `recall` adds a tool that searches what was compacted or
-        shortened (84 tokens per request); None: where something is hidden. `options`
-        are those of requests, such as temperature and effort (`RequestOptions`).
+        shortened (84 tokens per request); None: where something is hidden.
+        `context_tools` adds `compact` and `context`: the model itself may compact.
+        `rules` is the path of a file that is sent before the first message and when it
+        changes, at most 2,000 tokens. `options` are `RequestOptions`, such as effort.
         Raises ConfigError when a part cannot work.
         """
         self.provider = connect(provider) if isinstance(provider, str) else provider
         self.system = system
         self.session = session or Session()
         self.engine = engine or CompactionEngine(context_token_threshold=None)
-        self._tools = ContextTools(self, tools, recall=recall)
+        self.rules = rules_source(rules, count=self.engine.tracker.counter.count)
+        self._tools = ContextTools(
+            self, tools, recall=recall, context_tools=context_tools
+        )
         self.tool_choice = tool_choice
         self.max_steps = max_steps
         self.max_output_tokens = max_output_tokens
@@ -110,6 +119,10 @@ class Agent:
         self.listener = listener
         self.meter = meter_of(budget)
         """What was used of the agent's budget; None without one."""
+        self._prepare_turns()
+
+    def _prepare_turns(self) -> None:
+        """Make the parts that run turns, and count what the session holds."""
         self.send = stream_with_retries
         """Sends a request and streams its reply; `map_agents` collects batches here."""
         self.compacts_later = False
@@ -117,10 +130,7 @@ class Agent:
         self.refused_schemas: set[tuple[str, str]] = set()
         """Models that have refused a schema for answers; they are asked without it."""
         self.autosave: SessionAutosave | None = None
-        self._prepare_turns()
-
-    def _prepare_turns(self) -> None:
-        """Make the parts that run turns, and count what the session holds."""
+        self._sent_rules = SentRules()
         self._telemetry = Telemetry(
             lambda: (self.provider.name, self.session.session_id)
         )
@@ -156,6 +166,8 @@ class Agent:
             "approve": self.approve,
             "listener": self.listener,
             "recall": self.recall,
+            "context_tools": self.context_tools,
+            "rules": self.rules,
             "budget": self.meter and self.meter.budget,
             **self.options,
         }
@@ -190,6 +202,15 @@ class Agent:
     @recall.setter
     def recall(self, recall: bool | None) -> None:
         self._tools.recall = recall
+
+    @property
+    def context_tools(self) -> bool:
+        """Whether the tools `compact` and `context` are offered."""
+        return self._tools.context_tools
+
+    @context_tools.setter
+    def context_tools(self, offers: bool) -> None:
+        self._tools.context_tools = offers
 
     def with_recall(self, record: Compaction) -> Compaction:
         """A record whose `tokens_after` include `recall`, if it is offered from now."""
@@ -258,23 +279,24 @@ class Agent:
         stop: Flag | None = None,
         attached: Iterable[Entry] = (),
         pasted: Iterable[str] = (),
+        from_cell: bool = False,
         output: Any = None,
         budget: Budget | Meter | None = None,
     ) -> Turn:
         """A turn from the message to the answer; iterating runs it, event by event.
 
         `attached` is added before the message: images and files that it is about.
-        `pasted` are parts of `text` that others wrote: no rule is read from them.
+        `pasted` are parts of `text` that others wrote: no rule is read from them, and
+        `from_cell` says that anything below its first paragraph may be such a part.
         `output` is the type of the answer: a pydantic model, dataclass, TypedDict or
         JSON schema; `Turn.result().value` is then validated. `budget` ends the turn
         before the request after the one that used it up.
         Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
-        prompt = [*attached, prompt_entry(text, pasted)]
-        return self._new_turn(
-            text, partial(self._turns.say, prompt), stop, output, budget
-        )
+        message = prompt_entry(text, pasted, is_cell=from_cell)
+        say = partial(self._say, tuple(attached), message)
+        return self._new_turn(text, say, stop, output, budget)
 
     def retry(
         self,
@@ -397,17 +419,24 @@ class Agent:
         return self._turns.next_request()
 
     def facts_by(self, field: str) -> dict[str, dict[str, str]]:
-        """What calls have returned of each entity, by the value of one of its fields.
+        """One record for each value of a field, as tools returned it.
 
-        As in `agent.facts_by("ticket")["T0017"]["category"]`. Read by code from the
-        whole transcript, so that it is complete after any number of compactions; of a
-        field that was changed the newest value counts. A table is
-        `pandas.DataFrame(agent.facts_by("ticket")).T`.
+        As in `agent.facts_by("ticket_id")["T0017"]["category"]`. Read by code from the
+        whole transcript, so that it is complete after any number of compactions. Where
+        several records have one value, the one whose id it is counts, else the newest;
+        records are never merged. A table of all is
+        `pandas.DataFrame(agent.facts_by("ticket_id")).T`.
         """
-        counter = self.engine.tracker.counter
-        return facts_by(
-            field, self.session.transcript[:], counter=counter, tools=self.tools
-        )
+        found: dict[str, dict[str, str]] = {}
+        owners: set[str] = set()
+        for record in records_of(self.session.transcript[:], self.tools):
+            value = record.values.get(field)
+            if value is None or (value in owners and record.entity != value):
+                continue
+            if record.entity == value:
+                owners.add(value)
+            found[value] = dict(record.values)
+        return found
 
     def compact(
         self,
@@ -425,6 +454,14 @@ class Agent:
         """
         asked = partial(self.engine.plan, focus=focus, keep=keep, upto=upto)
         return self._exclusive(self._compact_by_hand(asked, stop))
+
+    def compact_when_read(self, focus: str = "") -> None:
+        """Compact once the model has read what is in the conversation by then.
+
+        For a tool that the model calls, while its turn runs: the compaction comes after
+        the next reply. `focus` names what matters most.
+        """
+        self._compactor.when_read(focus)
 
     def compact_in_background(
         self, on_ready: Callable[[], object] = lambda: None
@@ -528,6 +565,11 @@ class Agent:
         turn = Turn(text, running, arrived, output=wanted, cancel=cancel)
         turn.unread = unread if self.listener is None else None
         return turn
+
+    def _say(self, attached: Iterable[Entry], prompt: Entry) -> Events:
+        """Append a message, with the rules of a file before it if they are new."""
+        sent_before = self._sent_rules.news(self.rules, self.session, attached)
+        yield from self._turns.say([*sent_before, prompt])
 
     def _branch(self) -> Self:
         copied = self.session.copy()

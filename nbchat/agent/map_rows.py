@@ -251,7 +251,10 @@ def begun_turn(agent: Agent, task: RowTask, output: OutputType | None) -> Turn:
     if has_unfinished_turn(agent.session.transcript):
         turn = agent.retry(stop=stop, output=output, budget=meter)
     else:
-        turn = agent.run(task.row.prompt, stop=stop, output=output, budget=meter)
+        prompt = task.row.prompt  # data: what a ticket asks is no rule of the person
+        turn = agent.run(
+            prompt, stop=stop, pasted=[prompt], output=output, budget=meter
+        )
     return turn.hold_back()
 
 

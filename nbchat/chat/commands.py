@@ -9,6 +9,7 @@ from nbchat.chat.attachments.mentions import not_mentioned
 from nbchat.chat.chat_events import ChatEvent, CommandReplied, Working
 from nbchat.chat.context_commands import CONTEXT_COMMANDS, Command, Reply, Stop
 from nbchat.chat.mcp_command import ChatServers
+from nbchat.chat.project_rules import ProjectRules
 from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import autosave_of
 from nbchat.config.live_changes import LiveSettings
@@ -17,6 +18,7 @@ from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Branched, Event, SavingFailed
 from nbchat.conversation.pastes import pasted_texts
+from nbchat.conversation.rules_file import without_rules
 from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.turns import (
     attachments_start,
@@ -70,10 +72,13 @@ class Commands:
         if not isinstance(settings, LiveSettings):
             settings = LiveSettings(store, settings)
         self._store, self.live_settings = store, settings
+        self.rules: ProjectRules | None = None
+        """The rules file of the project; None where the chat reads none."""
         self.servers = ChatServers(lambda: settings.config.mcp_file)
         self.table: dict[str, tuple[Command, str]] = {
             "help": (self._help, "list the commands"),
             **CONTEXT_COMMANDS,
+            "rules": (self._rules, CONTEXT_COMMANDS["rules"][1]),
             **self._session_commands(),
             **self._settings_commands(),
         }
@@ -106,6 +111,7 @@ class Commands:
         *,
         attached: Sequence[Entry] | None = None,
         pasted: Sequence[str] = (),
+        from_cell: bool = False,
         stop: Stop = None,
     ) -> Iterator[ChatEvent]:
         """Continue from the message at `position`, in a new session.
@@ -129,7 +135,13 @@ class Commands:
             kept.ancestors = (*old.ancestors, (old.session_id, begins))
         self._switch(agent, kept, copies=True)
         pasted = [*pasted, *pasted_texts(old.transcript[position])]
-        turn = agent.run(prompt, stop=stop, attached=attached or (), pasted=pasted)
+        turn = agent.run(
+            prompt,
+            stop=stop,
+            attached=attached or (),
+            pasted=pasted,
+            from_cell=from_cell,
+        )
         return _branched(old, unsaved, turn)
 
     def _session_commands(self) -> dict[str, tuple[Command, str]]:
@@ -193,6 +205,17 @@ class Commands:
         text = "\n".join(map(" ".join, lines.items()))
         return CommandReplied(text, ("Command", "What it does"), tuple(rows))
 
+    def _rules(self, agent: Agent, argument: str, stop: Stop) -> Reply:
+        """Those of the project's file come before what a person has said."""
+        said = CONTEXT_COMMANDS["rules"][0]
+        if self.rules is None:
+            return said(agent, argument, stop)
+        if argument in ("use", "ignore"):
+            return self.rules.answer(agent, is_yes=argument == "use")
+        if argument:
+            return said(agent, argument, stop)
+        return f"{self.rules.listing(agent)}\n\n{said(agent, '', stop)}".lstrip()
+
     def _new(self, agent: Agent, _argument: str, _stop: Stop) -> Reply:
         unsaved = self._save(agent)
         self._switch(agent, Session())
@@ -217,9 +240,9 @@ class Commands:
         return [CommandReplied(f"{done}: {_described(session)}"), *unsaved]
 
     def _copy(self, link: str) -> Session:
-        """The messages of a shared session, without its pins and summaries."""
+        """The messages of a shared session, without its pins, rules and summaries."""
         shared = imported(self._store.shared(link.removeprefix(SHARED)))
-        return Session(shared.transcript, usages=shared.usages)
+        return Session(without_rules(shared.transcript), usages=shared.usages)
 
     def _rename(self, agent: Agent, title: str, _stop: Stop) -> str:
         session_id, first, rest = agent.session.session_id, *_split(title)

@@ -8,9 +8,13 @@ from pathlib import Path
 from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import ChatEvent, CommandReplied
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.summary_entry import quotes_in_force
+from nbchat.compaction.summary_entry import rules_of
 from nbchat.compaction.summary_format import summary_text
-from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_state
+from nbchat.compaction.triggers.context_breakdown import (
+    LABELS,
+    ContextUsage,
+    context_state,
+)
 from nbchat.config.precedence import refuse_locked
 from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import cost_rows, usage_text
@@ -37,17 +41,6 @@ def _log(agent: Agent, file: str, _stop: Stop) -> str:
     return f"written to {Path(file).resolve()}"
 
 
-PARTS = {
-    "system": "system prompt",
-    "tools": "tools",
-    "pins": "pinned rules",
-    "summary": "summary",
-    "history": "messages",
-    "input": "current message",
-}
-"""The names of the context's parts, as the panel shows them."""
-
-
 def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
     engine, session = agent.engine, agent.session
     plan = engine.plan(session)
@@ -58,7 +51,7 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
         "policy": engine.policy.name,
         "context": _context_size(usage) + _trigger(engine),
         **{
-            f"  {PARTS[part]}": f"{tokens:,} tokens"
+            f"  {LABELS[part]}": f"{tokens:,} tokens"
             for part, tokens in usage.parts_of_total.items()
         },
         "  answer": f"about {usage.response:,} tokens expected",
@@ -180,20 +173,26 @@ def _unpin(agent: Agent, number: str, _stop: Stop) -> Reply:
     return agent.unpin(int(number))
 
 
+NO_RULES = (
+    "No rules yet. When the conversation is compacted, the model quotes the rules in "
+    "your messages, and they're listed here. To add one now, use /pin."
+)
+
+
 def _rules(agent: Agent, argument: str, _stop: Stop) -> Reply:
-    """List what code reads as rules in people's messages, drop one or keep one."""
+    """List the rules that a summary quotes of the person, drop one or keep one."""
     session = agent.session
-    quotes = quotes_in_force(session, session.included_transcript)
-    rules, dropped = [quote.text for quote in quotes], session.dropped_rules
+    found = rules_of(session)
+    rules, dropped = [rule.text for rule in found], session.dropped_rules
     if not argument:
-        where = [f"#{quote.index}" for quote in quotes] + ["dropped"] * len(dropped)
+        where = [f"#{rule.position}" for rule in found] + ["dropped"] * len(dropped)
         lines = [
             f"{number}  {' '.join(text.split())}  ({place})"
             for number, (text, place) in enumerate(
                 zip([*rules, *dropped], where, strict=True), 1
             )
         ]
-        return "\n".join(lines) or "no sentence of yours was recognized as a rule"
+        return "\n".join(lines) or NO_RULES
     verb, _, number = argument.partition(" ")
     if verb not in ("drop", "keep") or not number.isdecimal():
         raise NbchatError(
@@ -277,7 +276,7 @@ CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
     "unpin": (_unpin, "number  remove a pinned rule"),
     "rules": (
         _rules,
-        "[drop N|keep N]  list the sentences kept as your rules; drop one or keep it",
+        "[use|ignore|drop N|keep N]  list the rules of the project's file and yours",
     ),
     "exclude": (
         _exclude,

@@ -171,8 +171,8 @@ def _model_rows(config: NbChat, store: SessionStore, report: Report) -> Iterator
     yield _row("embedded model", f"{state}, {cache_folder()}")
     if model.startswith("local:") and find_spec("xllamacpp") is None:
         report.problem(
-            f"{model} needs xllamacpp: run in the folder of nbchat: "
-            'pip install ".[local]"'
+            f"{model} needs the package xllamacpp; run: "
+            'pip install "jupyter-nbchat[local]"'
         )
 
 

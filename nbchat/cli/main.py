@@ -314,7 +314,7 @@ def _tell(line: str) -> None:
 
 
 def _settings(_options: argparse.Namespace) -> None:
-    """Print the README's list of settings."""
+    """Print all settings."""
     print(markdown_table())
 
 
@@ -361,7 +361,7 @@ def require(*packages: str) -> None:
     if missing:
         raise ConfigError(
             f"the notebooks need {', '.join(missing)}; "
-            'run in the folder of nbchat: pip install ".[local]"'
+            'run: pip install "jupyter-nbchat[local]"'
         )
 
 

@@ -17,7 +17,7 @@ from nbchat.compaction.compaction_record import (
     running_record,
     with_sizes,
 )
-from nbchat.compaction.facts.read_entries import Readings
+from nbchat.compaction.memory.memory import Readings
 from nbchat.compaction.oversized_messages import shortened_unread
 from nbchat.compaction.plan import (
     SHORTEST_SUMMARY,
@@ -300,25 +300,26 @@ class CompactionEngine:
         if plan.is_resize:
             outcome = _without_model(builder.smaller_entry)
         elif self.policy.summarizer == "extractive":
-            outcome = _without_model(builder.extractive_entry)
+            outcome = _without_model(builder.extract_entry)
         else:
             outcome = yield from write_summary(
-                self._assignment(
-                    plan,
-                    system=system,
-                    said=builder.transcript,
-                    records=builder.records(),
-                ),
+                self._assignment(plan, system=system, said=builder.transcript),
                 models,
                 create_request=lambda step: self.create_summary_request(plan, step),
                 entry_of=builder.entry,
                 without_model=self._fallbacks(plan, builder),
+                without_values=builder.extract_entry,
                 stop=stop,
                 base=base,
                 on_usage=on_usage,
             )
         record = ended_record(session, plan, running, outcome, self.tracker)
-        return replace(record, facts=builder.facts_in(record.summary))
+        return replace(
+            record,
+            facts=builder.facts_in(record.summary),
+            memory=builder.lines_in(record.summary),
+            rules=builder.rules_in(record.summary),
+        )
 
     def as_of_now(self, session: Session, plan: Plan, record: Compaction) -> Compaction:
         """A record of a summary that was written while messages were added."""
@@ -446,8 +447,8 @@ class CompactionEngine:
             fit = limits.fit(trigger)
         elif trigger == "overflow":  # the window is unknown, and less than this
             goal = fit = before // 2
-        sums, tail = tracker.transcript_tokens(session), limits.tail(trigger)
-        return Headroom(before, sums, tracker.info.window, goal, fit, tail)
+        sums = tracker.transcript_tokens(session)
+        return Headroom(before, sums, tracker.info.window, goal, fit)
 
     def _builder(
         self, session: Session, plan: Plan, base: Request | None
@@ -469,7 +470,6 @@ class CompactionEngine:
         *,
         system: str = "",
         said: Sequence[Entry] = (),
-        records: str = "",
     ) -> Assignment:
         """What to summarize; a summary may speak of all that is given here."""
         return Assignment(
@@ -482,7 +482,6 @@ class CompactionEngine:
             focus=plan.focus,
             earlier=plan.earlier,
             system=system,
-            records=records,
             other=(said[: plan.start], said[plan.stop :]),
         )
 

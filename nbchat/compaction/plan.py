@@ -26,39 +26,37 @@ FIT_SHARE = 0.75
 brim, the context would be compacted again after every turn."""
 
 SHORTEST_SUMMARY = 200
-"""Tokens that every summary may take."""
+"""Tokens that every summary may take, about 100 words; a quarter of what it replaces
+where that is less."""
 
-USUAL_SUMMARY, SHORT_SHARE = 600, 0.25
-"""Tokens that a summary may take where its share is less, and the largest part that
-these may take of what it replaces."""
+SUMMARY_PART, SUMMARY_WINDOW_PART = 4, 32
+"""A summary is at most one part in so many of what it replaces, and of the window: it
+is read again with every request."""
 
-SHORT_ENTRY, SHORT_ENTRY_SHARE = 300, 0.9
-"""Tokens that an entry may take where its policy's share is less, and the largest part
-that these may be of what it replaces: a short conversation may have many rules."""
+SHORT_ENTRY, LARGEST_SHARE = 300, 0.6
+"""Tokens that an entry may take where its policy's share is less, unless that is more
+than this share of what it replaces: the words of a short conversation fit in them."""
 
-FACTS_TOKENS, MOST_FACTS = 500, 4 / 9
-"""Tokens that facts may take where their share is less, and the largest part that these
-may take of what summary and facts may take together."""
+LEAST_MEMORY = 1_500
+"""Tokens that what code copies may always take: the words, the variables and the last
+output of an hour of work."""
 
-FACTS_WINDOW_PART = 8
-"""Facts, and the newest messages that stay beside them under a policy that keeps
-nothing, take at most one part in so many of a window: they are in every request. In a
-window of 24,000 tokens, sessions of 300,000 have a mean context of 3,830 tokens so, and
-91.4 % of what later calls need is readable (`tests/benchmarks/longrun.py`)."""
+LARGE_WINDOW, LARGE_WINDOW_PART = 64_000, 16
+"""In windows of more tokens the memory may take one part in so many."""
+
+MEMORY_WINDOW_PART = 8
+"""The memory takes at most one part in so many of a window: it is in every request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Tokens that a summary and its facts may take."""
+    """Tokens that a summary and the memory beside it may take."""
 
     summary: int
     facts: int
     limit: int | None = None
     """Of both together, so that the context gets small enough; None is no limit beside
     the share of what they replace."""
-    most_facts: int = 0
-    """What facts may take of what the summary leaves: their share of all that was ever
-    compacted."""
 
     @property
     def entry(self) -> int:
@@ -136,8 +134,6 @@ class Headroom:
     """The size the context should come down to by a shorter summary."""
     fit: int | None = None
     """The size it must fit into, if need be by keeping less."""
-    tail: int = 0
-    """Newest tokens that stay word for word where the policy keeps nothing."""
 
     def budget(self, policy: Policy, *, covered: int, stop: int) -> Budget:
         """The budget of a summary that covers so many tokens, before a `stop`."""
@@ -146,7 +142,6 @@ class Headroom:
             covered,
             tokens_ever=self.ever[stop],
             window=self.window,
-            tail=self.tail,
         )
         if self.goal is None or self.fit is None:
             return budget
@@ -158,7 +153,7 @@ class Headroom:
             return Budget(SHORTEST_SUMMARY, min(budget.facts, SHORTEST_SUMMARY))
         facts = min(budget.facts, limit // 3)
         summary = min(budget.summary, limit - facts)
-        return Budget(summary, facts, limit, budget.most_facts)
+        return Budget(summary, facts, limit)
 
 
 def make_plan(
@@ -194,33 +189,31 @@ def make_plan(
 
 
 def budget_for(
-    policy: Policy,
-    tokens_covered: int,
-    *,
-    tokens_ever: int,
-    window: int | None,
-    tail: int = 0,
+    policy: Policy, tokens_covered: int, *, tokens_ever: int, window: int | None
 ) -> Budget:
     """The tokens that a policy allows for the summary of so many tokens.
 
-    The facts' follow `tokens_ever`, all that was ever compacted, so that what is known
-    does not shrink while the conversation grows.
+    The memory's follow `tokens_ever`, all that was ever compacted, so that what is
+    known does not shrink while the conversation grows.
     """
-    usual = min(USUAL_SUMMARY, int(tokens_covered * SHORT_SHARE))
-    wanted = max(usual, int(tokens_covered * policy.summary_share))
-    wanted = min(wanted, policy.summary_max_tokens)
-    summary = max(SHORTEST_SUMMARY, int(wanted * LENGTHS[policy.detail]))
-    both = largest_entry(policy, tokens_covered)
-    least = min(FACTS_TOKENS, int(both * MOST_FACTS))
-    grown = min(int(tokens_ever * policy.facts_share), policy.facts_max_tokens)
+    wanted = int(tokens_covered * policy.summary_share)
+    wanted = min(max(wanted, SHORTEST_SUMMARY), policy.summary_max_tokens)
+    wanted = int(wanted * LENGTHS[policy.detail])
+    grown = max(int(tokens_ever * policy.facts_share), LEAST_MEMORY)
+    most = policy.facts_max_tokens
     if window is not None:
-        grown = min(grown, window // FACTS_WINDOW_PART - tail)
-    return Budget(summary, max(least, min(grown, both - summary)), most_facts=grown)
+        wanted = min(wanted, max(window // SUMMARY_WINDOW_PART, SHORTEST_SUMMARY))
+        if window > LARGE_WINDOW:
+            most = max(most, window // LARGE_WINDOW_PART)
+        grown = min(grown, window // MEMORY_WINDOW_PART)
+    summary = min(wanted, tokens_covered // SUMMARY_PART)
+    left = largest_entry(policy, tokens_covered) - summary
+    return Budget(summary, max(0, min(grown, most, left)))
 
 
 def largest_entry(policy: Policy, tokens_covered: int) -> int:
     """The most tokens that the entry of so many may take under a policy."""
-    short = min(SHORT_ENTRY, int(tokens_covered * SHORT_ENTRY_SHARE))
+    short = min(SHORT_ENTRY, int(tokens_covered * LARGEST_SHARE))
     return max(short, int(tokens_covered * policy.largest_share))
 
 
@@ -345,8 +338,6 @@ class _Frame:
         keep, unit = self.policy.kept(trigger), self.policy.keep_unit
         if keep_tokens is not None:
             keep, unit = keep_tokens, "tokens"
-        elif not keep and self.headroom.tail:
-            keep, unit = self.headroom.tail, "tokens"
         return kept_start(self.history, self.cuts, keep, unit, self.sizes)
 
     def no_message(self, index: int) -> str:

@@ -9,6 +9,7 @@ CompactionEngine(policy=replace(PRESETS["tiered"], name="mine", keep=5))
 from dataclasses import dataclass, fields
 from typing import Literal, get_args, get_origin
 
+from nbchat.conversation.entries import BY_MODEL
 from nbchat.errors import ConfigError
 
 Meter = Literal["cumulative", "window", "auto", "off"]
@@ -31,11 +32,6 @@ local models with tiny windows."""
 LARGEST_SUMMARY_SHARE = 0.5
 """The text of a summary must be at most this share of what it covers."""
 
-MEMORY_SHARE = 0.15
-"""The facts' share where nothing is kept word for word. In sessions of 30,000 tokens
-97.8 % of what later calls need is readable so, at a mean context of 2,400 tokens, and
-96.7 % at 2,300 with 0.10 (summaries that say nothing, window 24,000)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -56,9 +52,8 @@ class Policy:
     target_share: float | None = None
     """Share of the window to compact down to; None: below the trigger's limit."""
     keep: int | None = None
-    """How much of the newest is kept word for word; less where it would not fit. None:
-    the newest messages in 1/160 of the window where an automatic compaction's threshold
-    follows the window; else nothing."""
+    """How much of the newest is kept beside the summary; less where it would not fit.
+    None: nothing, for the newest messages stand word for word inside the summary."""
     keep_unit: KeepUnit = "messages"
     """The unit of `keep`. An exchange is a prompt and all that follows. Messages and
     exchanges are rounded up to whole units; of tokens, whole units that fit are
@@ -76,19 +71,17 @@ class Policy:
     """What a summary concentrates on."""
     detail: Detail = "normal"
     """How detailed, and so how long, a summary may be."""
-    summary_max_tokens: int = 1_500
-    """Tokens of the longest summary."""
-    summary_share: float = 0.05
-    """Largest share of what it replaces that a summary is asked to take; 600 tokens,
-    or a quarter, where that is more."""
-    facts_share: float = 0.10
-    """Tokens of the facts as a share of all that was ever compacted; 500 tokens where
-    that is more."""
+    summary_max_tokens: int = 2_000
+    """Tokens of the longest summary, about 1,000 words."""
+    summary_share: float = 0.15
+    """Largest share of what it replaces that a summary is asked to take, about 7.5
+    words for 100 tokens."""
+    facts_share: float = 0.15
+    """Tokens of what code copies, as a share of all that was ever compacted."""
     facts_max_tokens: int = 4_000
-    """Tokens of the longest facts; less in a window of fewer than 32,000."""
-    largest_share: float = 0.9
-    """Summary and facts together must be at most this share of what they replace;
-    300 tokens, or nine tenths, where that is more."""
+    """The most tokens of it; in windows of over 64,000 a sixteenth, if that is more."""
+    largest_share: float = 0.6
+    """Summary and memory together must be at most this share of what they replace."""
     bullets: int = 0
     """How many of the newest compacted exchanges get one line each in the summary."""
     least_tokens: int = LEAST_TOKENS
@@ -136,7 +129,8 @@ class Policy:
 
     def kept(self, trigger: str) -> int:
         """How much is kept word for word after a trigger."""
-        by_hand = trigger == "manual" and self.keep_by_hand is not None
+        is_asked = trigger in ("manual", BY_MODEL)
+        by_hand = is_asked and self.keep_by_hand is not None
         return (self.keep_by_hand if by_hand else self.keep) or 0
 
     def _check_choices(self) -> None:
@@ -161,7 +155,7 @@ class Policy:
 PRESETS = {
     policy.name: policy
     for policy in (
-        Policy("single-summary", facts_share=MEMORY_SHARE),
+        Policy("single-summary"),
         Policy(
             "tiered",
             meter="window",
@@ -171,8 +165,6 @@ PRESETS = {
             keep_unit="exchanges",
             bullets=40,
             summarizer="structured",
-            summary_share=0.15,
-            facts_share=0.175,
             largest_share=0.4,
         ),
         Policy(
@@ -184,8 +176,6 @@ PRESETS = {
             keep=10,
             summarizer="hybrid",
             style="technical",
-            summary_share=0.25,
-            summary_max_tokens=2_000,
         ),
         Policy(
             "early",
@@ -206,14 +196,13 @@ PRESETS = {
             keep_unit="tokens",
             keep_by_hand=0,
             style="complete",
-            summary_share=0.06,
-            facts_share=0.03,
+            largest_share=0.1,
             least_tokens=2_000,
             on_failure="wait",
             counts_exactly=True,
         ),
-        Policy("extractive", summarizer="extractive", facts_share=MEMORY_SHARE),
-        Policy("auto", meter="auto", facts_share=MEMORY_SHARE),
+        Policy("extractive", summarizer="extractive"),
+        Policy("auto", meter="auto"),
         Policy("off", meter="off"),
     )
 }
@@ -230,7 +219,7 @@ ABOUT = {
     "early": "At 50 % of the window: the last 3 messages stay; tool outputs are "
     "shortened at once.",
     "token-window": "At 95 % of the window: the newest 1,000 tokens stay.",
-    "extractive": "Facts and quotes are chosen by code; no model is called.",
+    "extractive": "Code copies words, work and results; no model is called.",
     "auto": "When a compaction costs less than sending everything again.",
     "off": "Only on request.",
 }

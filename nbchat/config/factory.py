@@ -91,6 +91,7 @@ def build_agent(
         max_output_tokens=config.max_output_tokens,
         approve=approve,
         recall=config.recall,
+        context_tools=config.context_tools,
     )
     agent.options = request_options(config)
     warn_of_untaken(provider, agent.options)

@@ -368,6 +368,10 @@ def _apply_recall(agent: Agent, config: NbChat, _name: str) -> None:
     _change(agent, config, recall=config.recall)
 
 
+def _apply_context_tools(agent: Agent, config: NbChat, _name: str) -> None:
+    _change(agent, config, context_tools=config.context_tools)
+
+
 def _apply_tokenizer(agent: Agent, config: NbChat, _name: str) -> None:
     agent.engine.tracker.encoding = encoding_of(config)
     agent.use(agent.provider, window=config.window)
@@ -409,6 +413,7 @@ APPLY: Mapping[str, Callable[[Agent, NbChat, str], None]] = {
     "system_prompt": _apply_system_prompt,
     "request_options": _apply_request_options,
     "recall": _apply_recall,
+    "context_tools": _apply_context_tools,
     "tokenizer": _apply_tokenizer,
     "base_url": _apply_base_url,
     "log_folder": _apply_log_folder,

@@ -3,7 +3,7 @@
 Each trait of `NbChat` is one row: name, type, default, choices and help text, and as
 tags its scope, whether it may contain a login (`secret`), and how a running chat
 follows a change (`apply`). Environment variables, `/set` and `/settings`, the settings
-dialog, `nbchat doctor`, `nbchat settings` and the README's list are made from the rows.
+dialog, `nbchat doctor`, `nbchat settings` and the page in the docs are made from them.
 """
 
 import re
@@ -347,6 +347,16 @@ class NbChat(Configurable):
         "84 tokens per request. None: to models of OpenAI, Anthropic and Google, to "
         "others if they have other tools, once something was compacted or shortened.",
     ).tag(config=True, scope="configuration", apply="recall")
+    context_tools = Bool(
+        False,
+        help="Offer the model the tools compact and context, by which it decides "
+        "itself when the conversation is compacted. You can undo each compaction.",
+    ).tag(config=True, scope="model", apply="context_tools")
+    rules_files = Bool(
+        True,
+        help="Use the rules in .nbchat/rules.md or AGENTS.md of the notebook's project "
+        "in %chat and %%chat, after you have seen them and agreed.",
+    ).tag(config=True, scope="model", apply="view")
     live_variables = Bool(
         True,
         help="List the notebook's variables that were mentioned, with types and "
@@ -561,7 +571,7 @@ _HEADER = re.compile(r"((?:^|[;\n])\s*[\w-]+):(?!//)[^;\n]*")
 
 
 def markdown_table() -> str:
-    """The list of settings in the README; `nbchat settings` prints it."""
+    """The list of settings as `nbchat settings` prints it."""
     lines = ["| setting | default | what it does | `/set` |", "|---|---|---|---|"]
     for row in TABLE.values():
         default = f"`{row.default}`" if row.default not in (None, "") else ""

@@ -23,6 +23,9 @@ Span = tuple[int, int]
 RETRIEVAL = "retrieval"
 """Trigger of a pruning made when an output arrived."""
 
+BY_MODEL = "model"
+"""Trigger of a compaction that the model asked for, with its tool `compact`."""
+
 EXCLUDED = "excluded"
 """Trigger of a pruning by which the user excluded a message."""
 
@@ -50,9 +53,11 @@ class Entry(NamedTuple):
 
     | role | content | tool_id | tool_name | tool_args |
     |---|---|---|---|---|
-    | user | text | | | `{"pasted": [[0, 120]]}`, if parts were pasted |
+    | user | text | | | `{"pasted": [[0, 120]]}`, if parts were pasted; |
+    | | | | | `{"cell": true}` of a cell |
     | user (by nbchat) | a request to answer again | | | `{"by": "nbchat"}` |
     | user (image, file) | caption | | image, file | JSON: media_type, data, name |
+    | user (rules of a file) | label | | file | the same, and `rules`: a digest |
     | assistant | text | | | `{"incomplete": true}` when cut short |
     | assistant (a call) | | call id | tool | arguments, JSON |
     | tool | output | call id | tool | `{"is_error": true}` when it failed |
@@ -104,6 +109,13 @@ class Entry(NamedTuple):
     def is_attachment(self) -> bool:
         """Whether this is an image or a file that the user attached."""
         return self.role == "user" and bool(self.tool_name)
+
+    @property
+    def is_rules(self) -> bool:
+        """Whether this is the rules of a file, or says that those no longer hold."""
+        is_file = self.role == "user" and self.tool_name == "file"
+        may_be = is_file and '"rules"' in self.tool_args
+        return may_be and isinstance(self.arguments.get("rules"), str)
 
     @property
     def can_be_excluded(self) -> bool:
@@ -277,6 +289,24 @@ class Fact(NamedTuple):
     """Index in the transcript of the call's result."""
 
 
+class Rule(NamedTuple):
+    """A sentence of the person that holds, word for word."""
+
+    text: str
+    position: int
+    """Index in the transcript of the message that says it."""
+
+
+class MemoryLine(NamedTuple):
+    """A line that code copied into a summary entry, and where it is from."""
+
+    part: str
+    """rules, words, work, calls, records or newest."""
+    text: str
+    position: int | None
+    """Index in the transcript; None for titles, the kernel's variables and files."""
+
+
 @dataclass(frozen=True, slots=True)
 class SummaryFields:
     """What a structured summary says, field by field, oldest items first."""
@@ -364,7 +394,7 @@ class _Packable:
             return
         values = {
             name: getattr(self, name)
-            for name in ("summary", "fields", "facts")
+            for name in ("summary", "fields", "facts", "memory", "rules")
             if getattr(self, name)
         }
         packed: _Packed | None = getattr(before, "_packed", None)
@@ -438,7 +468,12 @@ class Compaction(_Packable):
     fields: SummaryFields | None = None
     """What a structured summary says, for programs to read."""
     facts: tuple[Fact, ...] = ()
-    """The facts beside the summary, each with the message it comes from."""
+    """The values beside the summary, each with the message it comes from."""
+    memory: tuple[MemoryLine, ...] = ()
+    """What code copied beside the summary, line by line; empty in records of versions
+    before 0.2, whose entries say it as text alone."""
+    rules: tuple[Rule, ...] = ()
+    """The rules in force with this summary."""
 
     def __repr__(self) -> str:
         """Status and sizes, never the summary's text."""

@@ -1,7 +1,9 @@
 """Mark the parts of a person's message that were pasted.
 
 The panel reports the texts that were pasted into its box. The message keeps where they
-are, as JSON in `tool_args`: `{"pasted": [[0, 120]]}`. No rule is read from these parts.
+are, as JSON in `tool_args`: `{"pasted": [[0, 120]]}`. A message of a cell has
+`{"cell": true}`, for nothing reports what is pasted into a cell. What others may have
+written is no rule of the person.
 """
 
 import json
@@ -17,10 +19,15 @@ SHORTEST_PART = 8
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f\u0964])|\n")
 
 
-def prompt_entry(text: str, pasted: Iterable[str] = ()) -> Entry:
-    """A person's message, with where the pasted texts are in it."""
+def prompt_entry(
+    text: str, pasted: Iterable[str] = (), *, is_cell: bool = False
+) -> Entry:
+    """A person's message, with where the pasted texts are in it.
+
+    In a cell nothing tells what was pasted, which the message keeps as well.
+    """
     found = [span for each in pasted for span in _found(text, each)]
-    return _marked(text, _merged(found))
+    return _marked(text, _merged(found), is_cell=is_cell)
 
 
 def pasted_texts(entry: Entry) -> list[str]:
@@ -47,6 +54,17 @@ def own_text(entry: Entry) -> str:
     return own if own.strip() else entry.content
 
 
+def typed_text(entry: Entry) -> str:
+    """What a person certainly typed: in a cell the first paragraph of it.
+
+    Below it may stand a text that was pasted into the cell.
+    """
+    own = "".join(text for text, is_pasted in parts_of(entry) if not is_pasted)
+    if not _is_cell(entry):
+        return own
+    return re.split(r"\n[ \t]*\n", own.strip(), maxsplit=1)[0]
+
+
 def with_changed_text(entry: Entry, change: Callable[[str], str]) -> Entry:
     """A message whose text is changed in all places, with its pasted parts moved."""
     content = change(entry.content)
@@ -54,7 +72,8 @@ def with_changed_text(entry: Entry, change: Callable[[str], str]) -> Entry:
         (len(change(entry.content[:start])), len(change(entry.content[:stop])))
         for start, stop in entry.pasted
     ]
-    return _marked(content, [(a, min(b, len(content))) for a, b in spans if a < b])
+    spans = [(a, min(b, len(content))) for a, b in spans if a < b]
+    return _marked(content, spans, is_cell=_is_cell(entry))
 
 
 def with_hidden_secrets(entry: Entry) -> Entry:
@@ -70,7 +89,7 @@ def with_hidden_secrets(entry: Entry) -> Entry:
         for start, stop in entry.pasted
     )
     content = with_hidden(entry.content, hidden)
-    return _marked(content, _merged(spans))
+    return _marked(content, _merged(spans), is_cell=_is_cell(entry))
 
 
 def _moved(place: int, hidden: Iterable[Span], *, is_start: bool) -> int:
@@ -85,9 +104,15 @@ def _moved(place: int, hidden: Iterable[Span], *, is_start: bool) -> int:
     return place + shift
 
 
-def _marked(text: str, spans: list[Span]) -> Entry:
-    marks = json.dumps({"pasted": spans}) if spans else ""
-    return Entry("user", text, tool_args=marks)
+def _marked(text: str, spans: list[Span], *, is_cell: bool) -> Entry:
+    marks: dict[str, object] = {"pasted": spans} if spans else {}
+    if is_cell:
+        marks["cell"] = True
+    return Entry("user", text, tool_args=json.dumps(marks) if marks else "")
+
+
+def _is_cell(entry: Entry) -> bool:
+    return entry.arguments.get("cell") is True
 
 
 def _found(text: str, pasted: str) -> Iterator[Span]:

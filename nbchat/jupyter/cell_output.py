@@ -18,8 +18,7 @@ from IPython.display import display
 from nbchat.agent.live_output import CellOutput, NotebookOutput, cell_output
 from nbchat.agent.running_turn import STOP_NOTES, Turn
 from nbchat.chat.chat_events import ChatEvent, CommandReplied
-from nbchat.compaction.facts.rules import rules_in_force
-from nbchat.conversation.entries import Compaction, Entry, Usage
+from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.events import (
     Branched,
     Compacted,
@@ -51,9 +50,6 @@ from nbchat.rendering.banners import (
 from nbchat.rendering.conversation import conversation_html, conversation_text
 from nbchat.rendering.entries import escaped, listing_html
 from nbchat.rendering.plain_text import terminal_text
-
-MOST_RULES, RULE_CHARACTERS = 3, 120
-"""Sentences of a message that are shown as kept rules, and characters of each."""
 
 RETRY_LABEL = "Try again"
 
@@ -162,8 +158,10 @@ def _show(event: ChatEvent, output: CellOutput) -> None:
             output.text(piece)
         case EntryAdded(_, entry) if entry.is_answer:
             output.end_text(entry.content)
+        case EntryAdded(_, entry) if entry.is_rules:
+            output.line(terminal_text(f"[{entry.content}]"))
         case EntryAdded(_, entry) if entry.role in ("user", "tool"):
-            _show_sent(entry, output)
+            output.wait("Waiting for the model …")
         case CommandReplied():
             output.end_text()
             _show_reply(event)
@@ -187,37 +185,12 @@ def _is_failure(event: ChatEvent) -> bool:
     return isinstance(event, CompactionFailed | TurnFinished)
 
 
-def _show_sent(entry: Entry, output: CellOutput) -> None:
-    if note := _rules_note(entry):
-        output.line(note)
-    output.wait("Waiting for the model …")
-
-
 def _show_reply(reply: CommandReplied) -> None:
     """A table where the command lists things, else its text."""
     if reply.columns:
         display(Listing(reply))  # type: ignore[no-untyped-call]
     else:
         print(terminal_text(reply.text))
-
-
-def _rules_note(entry: Entry) -> str:
-    """Which sentences of a message are kept as rules: pasted ones may be among them."""
-    quotes = rules_in_force([entry]) if entry.is_prompt else []
-    if not quotes:
-        return ""
-    shown = [f'"{_brief(quote.text)}"' for quote in quotes[:MOST_RULES]]
-    more = f" and {len(quotes) - MOST_RULES} more" * (len(quotes) > MOST_RULES)
-    listed = ", ".join(shown)
-    return terminal_text(
-        f"[kept as your rule: {listed}{more}; %chat /rules lists and drops rules]"
-    )
-
-
-def _brief(text: str) -> str:
-    """The beginning of a text, in one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= RULE_CHARACTERS else f"{line[:RULE_CHARACTERS]}…"
 
 
 def _note(event: ChatEvent) -> str:

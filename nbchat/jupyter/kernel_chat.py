@@ -23,9 +23,10 @@ from nbchat.agent.live_output import CellOutput, is_watched
 from nbchat.chat.attachments.attachments import load_attachments, unknown_names
 from nbchat.chat.attachments.mentions import Cell
 from nbchat.chat.attachments.value_preview import short_repr
-from nbchat.chat.chat_events import ChatEvent
+from nbchat.chat.chat_events import ChatEvent, RulesOffered
 from nbchat.chat.chat_runner import Action, ChatRunner
 from nbchat.chat.commands import Commands
+from nbchat.chat.project_rules import ProjectRules
 from nbchat.config.factory import (
     NOTEBOOK_ID,
     build_agent,
@@ -44,7 +45,15 @@ from nbchat.jupyter.cell_output import Conversation, RetryButton, show
 from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.choices import FIX
+from nbchat.rendering.arguments import with_invisibles_escaped
 from nbchat.rendering.plain_text import terminal_text
+
+RULES_LINES = 20
+"""Lines of a rules file that a cell shows: a screen has about fifty."""
+
+RULES_FOUND = "{} in this project has rules for the model:"
+
+RULES_ANSWER = "Not used yet. Use them: %chat /rules use. Ignore: %chat /rules ignore."
 
 IDENTIFY_TRIES = 20
 """How often the page is asked for its notebook's id: for a minute in all."""
@@ -67,6 +76,11 @@ class KernelChat:
             changed=self._follow_settings,
         )
         self.commands = Commands(self.store, self.live_settings)
+        self._uses_rules = config.rules_files
+        self._rules = ProjectRules(
+            self.store, is_on=lambda: self._uses_rules, offer=self._offer_rules
+        )
+        self.commands.rules = self._rules
         self.runner = ChatRunner(self._built, commands=self.commands)
         self._panel: ChatUI | None = None
         self._notebook = NotebookTools(
@@ -99,6 +113,9 @@ class KernelChat:
                 notifies=self._in_force().notifications,
             )
             self._panel.offers_cells = self._in_force().notebook_tools
+            if (agent := self.runner.built_agent) is not None:
+                self._rules.look(agent)
+                self._rules.offer_again()
             if self.config.notebook_identity and notebook_name():
                 threading.Thread(
                     target=self._identify, name="nbchat-identify", daemon=True
@@ -140,7 +157,10 @@ class KernelChat:
             else:
                 loading = partial(self._attachments, text)
                 live = is_watched() or self._panel is not None
-                self._show(self.runner.run_message(text, loading, live=live))
+                events = self.runner.run_message(
+                    text, loading, live=live, from_cell=True
+                )
+                self._show(events)
         finally:
             self._note_turn(cell_id, text)
 
@@ -172,7 +192,7 @@ class KernelChat:
                 return agent.retry(stop=stop)
             attached = tuple(self._attachments(text))
             return self.commands.branch(
-                agent, position, text, attached=attached, stop=stop
+                agent, position, text, attached=attached, from_cell=True, stop=stop
             )
 
         return act
@@ -262,7 +282,12 @@ class KernelChat:
             namespace=self._namespace,
             connects_later=True,
         )
-        self._offer_notebook(agent, self.live_settings.in_force(agent))
+        in_force = self.live_settings.in_force(agent)
+        self._offer_notebook(agent, in_force)
+        self._uses_rules = in_force.rules_files
+        agent.rules = self._rules.source(agent)
+        if self._panel is not None:
+            self._rules.look(agent)
         self.commands.servers.connect_chosen(agent)
         return agent
 
@@ -286,8 +311,27 @@ class KernelChat:
         if self._panel is not None:
             self._panel.notifies = config.notifications
             self._panel.offers_cells = config.notebook_tools
+        self._uses_rules = config.rules_files
         if (agent := self.runner.built_agent) is not None:
             self._offer_notebook(agent, config)
+            self._rules.look(agent)
+
+    def _offer_rules(self, offered: RulesOffered) -> bool:
+        """Show rules that wait for a yes: on a card of the panel, or in the cell."""
+        if self._panel is not None:
+            self.runner.offer(offered)
+            return True
+        if offered.problem:
+            print(terminal_text(offered.problem), flush=True)
+        if (rules := offered.rules) is None:
+            return False
+        lines = with_invisibles_escaped(rules.text).splitlines()
+        hidden = len(lines) - RULES_LINES
+        if hidden > 0:
+            lines[RULES_LINES:] = [f"… {hidden:,} more lines: %chat /rules"]
+        shown = [RULES_FOUND.format(rules.name), *(f"    {each}" for each in lines)]
+        print(terminal_text("\n".join([*shown, RULES_ANSWER])), flush=True)
+        return hidden <= 0
 
     def _offer_notebook(self, agent: Agent, config: NbChat) -> None:
         """Give the agent the tools of the notebook, or take them away."""

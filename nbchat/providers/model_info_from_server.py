@@ -30,9 +30,6 @@ WINDOW_FIELDS = (
 )
 """Names of a model's window in servers' lists of models."""
 
-OUTPUT_FIELDS = ("max_completion_tokens", "max_output_tokens")
-"""Names of a model's longest answer; OpenRouter's and GitHub's."""
-
 LM_STUDIO_OWNER = "organization_owner"
 
 OLLAMA_DEFAULT = 4_096
@@ -91,13 +88,8 @@ def model_among(models: list[Json], name: str) -> Json:
 def listed_window(model: Json) -> int | None:
     """The window that a list of models states for one.
 
-    OpenRouter's is that of the server which is usually asked; GitHub tells the input
-    and the output.
+    OpenRouter's is that of the server which is usually asked.
     """
-    limits = an_object(model.get("limits"))
-    if limits:
-        sizes = map(limits.get, ("max_input_tokens", "max_output_tokens"))
-        return sum(map(whole, sizes)) or None
     fields = {**an_object(model.get("meta")), **model}
     for more in (an_object(model.get("top_provider")), fields):
         sizes = map(more.get, WINDOW_FIELDS)
@@ -108,10 +100,8 @@ def listed_window(model: Json) -> int | None:
 
 def with_listed(known: ModelInfo, model: Json, *, is_priced: bool) -> ModelInfo:
     """A model's information, completed by a server's list of models."""
-    places = map(an_object, map(model.get, ("limits", "top_provider")))
-    fields = {name: each for place in places for name, each in place.items()}
-    outputs = filter(None, (whole(fields.get(name)) for name in OUTPUT_FIELDS))
-    found: dict[str, Any] = {"output_limit": next(outputs, 0)}
+    usual = an_object(model.get("top_provider"))  # OpenRouter's
+    found: dict[str, Any] = {"output_limit": whole(usual.get("max_completion_tokens"))}
     prices = an_object(model.get("pricing")) if is_priced else {}
     found["prices"] = _openrouter_prices(prices)
     found = {name: each for name, each in found.items() if each}

@@ -138,8 +138,6 @@ class OpenAIProvider(SdkProvider):
         return "max_completion_tokens" if is_new else "max_tokens"
 
     def _served_models(self) -> list[Json]:
-        if path := self.service.list_path:
-            return [an_object(model) for model in a_list(self._ask_server(path, None))]
         page = self._client.models.list(timeout=QUESTION_TIMEOUT_SECONDS)
         return [model.to_dict(warnings=False) for model in page]
 

@@ -43,8 +43,6 @@ class Service:
     needs_key: bool = True
     tells_limits: bool = False
     """Whether its list of models has their windows; a price list knows other models."""
-    list_path: str = ""
-    """Where its list of models is, if not beside its API."""
     price_list: str = ""
     """Its name in the price list."""
     extra: str = ""
@@ -223,21 +221,19 @@ SERVICES: tuple[Service, ...] = (
         needs_key=False,
         tells_limits=True,
     ),
-    # https://docs.github.com/rest/models
-    Service(
-        "github",
-        CHAT,
-        "https://models.github.ai/inference",
-        "GITHUB_MODELS_BASE_URL",
-        key_variables=("GITHUB_TOKEN",),
-        tells_limits=True,
-        list_path="/catalog/models",
-    ),
     LOCAL,
 )
 
 KINDS = tuple(dict.fromkeys(service.kind for service in SERVICES))
 """The names of all providers."""
+
+CLOSED = {
+    "github": (
+        "GitHub Models closed on July 30, 2026, so {model!r} can't be used anymore. "
+        "Use another provider, such as openrouter:{name} or openai:{name}."
+    )
+}
+"""What to say about providers that no longer exist."""
 
 
 def service_of(kind: str, model: str) -> Service:
@@ -251,7 +247,9 @@ def service_of(kind: str, model: str) -> Service:
 
 def unknown_kind(model: str) -> str:
     """One line about a model whose provider is unknown, or that has none."""
-    kind, colon, _ = model.partition(":")
+    kind, colon, name = model.partition(":")
+    if kind in CLOSED:
+        return CLOSED[kind].format(model=model, name=name.rpartition("/")[2] or "NAME")
     nearest = get_close_matches(kind, KINDS, n=1) if colon else []
     if nearest and nearest[0] != kind:
         right = f"{nearest[0]}:{model.partition(':')[2]}"

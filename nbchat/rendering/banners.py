@@ -8,7 +8,7 @@ import re
 from html import unescape
 from typing import assert_never
 
-from nbchat.conversation.entries import Compaction
+from nbchat.conversation.entries import BY_MODEL, Compaction
 from nbchat.conversation.events import (
     EDIT,
     Branched,
@@ -26,11 +26,12 @@ from nbchat.conversation.events import (
 )
 from nbchat.rendering.entries import (
     escaped,
+    notice_line_html,
     summary_html,
     summary_parts,
     summary_text_html,
 )
-from nbchat.rendering.facts import facts_html
+from nbchat.rendering.facts import facts_html, memory_html
 from nbchat.rendering.markdown import markdown_html
 
 PREVIEW_LIMIT = 200
@@ -136,11 +137,12 @@ def divider_html(compaction: Compaction) -> str:
 
 
 def _memory_html(compaction: Compaction) -> str:
-    """The summary and the facts, as sections and a table."""
+    """The summary, and what code copied, as sections."""
     if not compaction.summary:
         return ""
     story, facts = summary_parts(compaction.summary)
-    shown = summary_text_html(story) + facts_html(facts, compaction.facts)
+    copied = memory_html(compaction.memory) or facts_html(facts, compaction.facts)
+    shown = summary_text_html(story) + copied
     return f'<div class="nbc-summary-text">{shown}</div>'
 
 
@@ -154,7 +156,8 @@ def compaction_cell_html(compaction: Compaction) -> str:
 
 def compaction_text(compaction: Compaction) -> str:
     """Describe a compaction in one line of plain text."""
-    notes = "; ".join(filter(None, (compaction.reason, compaction.note)))
+    asked = _asked_by_model(compaction)
+    notes = "; ".join(filter(None, (asked, compaction.reason, compaction.note)))
     suffix = f" ({notes})" if notes else ""
     return f"{_title(compaction)}: {_figures(compaction)}{suffix}"
 
@@ -169,7 +172,7 @@ def notice_html(event: Notice) -> str:
         case ContentLeftOut(parts, _, reason):
             html = _left_out_html(text, parts, reason)
         case PinsChanged() | SavingFailed():
-            html = f'<div class="nbc-notice">{escaped(text)}</div>'
+            html = notice_line_html(text)
         case TurnFailed():
             html = failure_html(text)
         case _:
@@ -243,7 +246,7 @@ def _details(compaction: Compaction) -> str:
     )
     origin = [
         f"policy {compaction.policy}",
-        f"trigger {compaction.trigger}",
+        _asked_by_model(compaction) or f"trigger {compaction.trigger}",
         f"cost {compaction.cost.total_tokens:,} tokens",
     ]
     return " · ".join(
@@ -254,6 +257,10 @@ def _details(compaction: Compaction) -> str:
             *filter(None, [compaction.reason, compaction.note]),
         ]
     )
+
+
+def _asked_by_model(compaction: Compaction) -> str:
+    return "asked for by the model" if compaction.trigger == BY_MODEL else ""
 
 
 def _preview(compaction: Compaction) -> str:

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from nbchat.compaction.facts.rules import rules_in_force
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.pastes import pasted_texts
+from nbchat.conversation.rules_file import RulesFile
 from nbchat.conversation.tools import Preview
 from nbchat.rendering.arguments import arguments_html, with_invisibles_escaped
 from nbchat.rendering.markdown import markdown_html
@@ -29,12 +28,6 @@ ANSWER_PART = (200_000, 5_000)
 
 HINT_LIMIT = 200
 """Characters of a call's arguments shown on its collapsed card."""
-
-PASTED_RULES = (
-    "Rules in pasted text are not treated as yours. To keep one, pin the message "
-    "or write /pin and the rule."
-)
-"""Below a message with such a text."""
 
 MARKDOWN_START = '<div class="nbc-md">'
 """The opening tag around an answer's Markdown."""
@@ -141,6 +134,17 @@ def waiting_html(call: Entry, ticket: str, preview: Preview | None = None) -> st
     )
 
 
+def rules_html(rules: RulesFile) -> str:
+    """Render rules from a file that wait for a yes: whole, nothing in them hidden."""
+    text = with_invisibles_escaped(rules.text)
+    title = f"{rules.name} in this project has rules for the model. Use them?"
+    return (
+        '<details class="nbc-entry nbc-rules" open>'
+        f"<summary><span>{escaped(title)}</span></summary>"
+        f"{part_html(escaped(rules.title), text)}</details>"
+    )
+
+
 def text_html(text: str) -> str:
     """Render plain text, escaped; CSS keeps its line breaks."""
     return f"{TEXT_START}{escaped(text)}</div>"
@@ -149,6 +153,11 @@ def text_html(text: str) -> str:
 def note_html(text: str) -> str:
     """Render a command's output as preformatted text."""
     return f'<pre class="nbc-note">{escaped(text)}</pre>'
+
+
+def notice_line_html(text: str) -> str:
+    """Render a line about what is unusual."""
+    return f'<div class="nbc-notice">{escaped(text)}</div>'
 
 
 def listing_html(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -208,7 +217,7 @@ def request_text(entry: Entry) -> str:
 
 def _user_html(entry: Entry) -> str:
     if entry.is_by_nbchat:
-        return f'<div class="nbc-notice">{escaped(request_text(entry))}</div>'
+        return notice_line_html(request_text(entry))
     if entry.is_text_file:
         return _file_html(entry)
     return _article("user", "You", _said_html(entry))
@@ -216,20 +225,10 @@ def _user_html(entry: Entry) -> str:
 
 def _said_html(entry: Entry) -> str:
     if not entry.tool_name:
-        return text_html(entry.content) + _pasted_html(entry)
+        return text_html(entry.content)
     media_type = str(entry.arguments.get("media_type", ""))
     label = " · ".join(filter(None, (entry.tool_name, media_type)))
     return f'<span class="nbc-chip">{escaped(label)}</span>{text_html(entry.content)}'
-
-
-def _pasted_html(entry: Entry) -> str:
-    """A note where rules are in what was pasted, which nothing will treat as rules."""
-    if not entry.pasted:
-        return ""
-    pasted = [Entry("user", text) for text in pasted_texts(entry)]
-    if not rules_in_force(pasted):
-        return ""
-    return f'<p class="nbc-pasted">{PASTED_RULES}</p>'
 
 
 def _file_html(entry: Entry) -> str:

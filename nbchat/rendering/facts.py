@@ -1,17 +1,27 @@
-"""The facts that code kept in a summary: sections of lines, and a table of values.
+"""The memory beside a summary, as sections of lines that know their message.
 
-The text of the facts is what the model reads. A line of a record, such as
-`id: 11 | total: 12.5`, is replaced by the rows of its values, which know their message.
+Records of older versions have only the text that the model reads, and a table of
+values: these are shown as they were.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from nbchat.conversation.entries import Fact
+from nbchat.conversation.entries import Fact, MemoryLine
 from nbchat.rendering.entries import escaped
 
-TITLE = "Facts kept by code"
+TITLE, MEMORY_TITLE = "Facts kept by code", "Copied from the conversation"
+
+SECTIONS = {
+    "rules": "Rules in force",
+    "words": "What you said",
+    "work": "Variables, names and files",
+    "calls": "Calls",
+    "records": "Records",
+    "newest": "Newest answers and outputs",
+}
+"""The parts of a memory, as a person reads them."""
 
 SHOWN = 40
 """Characters of a value by which its line is known: long values are cut there."""
@@ -27,6 +37,26 @@ class FactSection:
 
     title: str
     lines: tuple[str, ...]
+
+
+def memory_html(lines: Sequence[MemoryLine]) -> str:
+    """Render the lines that code copied, part by part; empty without any.
+
+    The panel makes a button of each text with a position.
+    """
+    if not lines:
+        return ""
+    parts = [(part, list(group)) for part, group in groupby(lines, lambda e: e.part)]
+    shown = "".join(_part_html(part, group) for part, group in parts)
+    label = f'<div class="nbc-label">{MEMORY_TITLE}</div>'
+    return f'<div class="nbc-kept-facts">{label}{shown}</div>'
+
+
+def _part_html(part: str, lines: Sequence[MemoryLine]) -> str:
+    """A part below its own title; the first line is the title that the model reads."""
+    shown = (_placed(line.text.removeprefix("- "), line.position) for line in lines[1:])
+    items = "".join(f'<li dir="auto">{line}</li>' for line in shown)
+    return f"<p>{escaped(SECTIONS.get(part, part))}</p><ul>{items}</ul>"
 
 
 def fact_sections(text: str, facts: Sequence[Fact]) -> list[FactSection]:

@@ -23,7 +23,9 @@ from nbchat.conversation.entries import (
     Entry,
     Fact,
     Kind,
+    MemoryLine,
     Revision,
+    Rule,
     Status,
     Usage,
 )
@@ -60,7 +62,10 @@ body { margin: 0; }
 """
 """CSS that an exported page needs beside the panel's."""
 
-_ADDED = ("dollars", "priced_tokens", "model", "messages", "facts")
+_ADDED = (
+    *("dollars", "priced_tokens", "model", "messages", "facts"),
+    *("memory", "rules"),
+)
 """Fields that files of earlier versions lack."""
 
 _EXAMPLE = Compaction("", 0, 0, "")
@@ -292,6 +297,8 @@ def _compaction(record: Mapping[str, Any]) -> Compaction:
         for position, content in values["replacements"]
     )
     values["facts"] = tuple(_fact(each) for each in values.get("facts", ()))
+    values["memory"] = tuple(_line(each) for each in values.get("memory", ()))
+    values["rules"] = tuple(_rule(each) for each in values.get("rules", ()))
     for name, value in values.items():
         _typed(value, type(getattr(_EXAMPLE, name)))
         if name in _CHOICES and value not in _CHOICES[name]:
@@ -304,6 +311,17 @@ def _fact(values: Any) -> Fact:
     for text in (entity, field, value):
         _typed(text, str)
     return Fact(entity, field, value, _typed(position, int))
+
+
+def _line(values: Any) -> MemoryLine:
+    part, text, position = _typed(values, list)
+    place = None if position is None else _typed(position, int)
+    return MemoryLine(_typed(part, str), _typed(text, str), place)
+
+
+def _rule(values: Any) -> Rule:
+    text, position = _typed(values, list)
+    return Rule(_typed(text, str), _typed(position, int))
 
 
 def _usage(figures: Mapping[str, Any]) -> Usage:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nbchat.conversation.entries import EXCLUDED_TEXT, Compaction, prefix_hash
+from nbchat.conversation.rules_file import rules_in, without_rules
 from nbchat.conversation.session import CHECKPOINT, Session
 
 SHOWN_LENGTH = 200
@@ -28,6 +29,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 def claims(session: Session) -> list[str]:
     """What a file contains besides messages that a model would act on, a line each."""
     lines = [_pin(text) for text in session.pins]
+    rules = rules_in(session.transcript)
+    lines += [f"rules of a file: {_brief(rules.text)}"] if rules else []
     lines += [f"not a rule: {_brief(text)}" for text in session.dropped_rules]
     for record in session.active_compactions:
         if record.kind == "summary":
@@ -40,7 +43,9 @@ def claims(session: Session) -> list[str]:
 def without_claims(session: Session) -> Session:
     """The messages alone."""
     return Session(
-        session.transcript, session_id=session.session_id, usages=session.usages
+        without_rules(session.transcript),
+        session_id=session.session_id,
+        usages=session.usages,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from nbchat.compaction.summary_format import escape
 from nbchat.conversation.entries import Entry, prefix_hash
 from nbchat.conversation.pastes import with_changed_text
 from nbchat.errors import NotErased
@@ -39,6 +40,8 @@ from nbchat.storage.session_search import (
 )
 
 MARK = "[redacted]"
+REMOVED_COPY = f"- {MARK}"
+"""In place of what a record copied of a message that was changed."""
 
 DELETED = "its session was deleted"
 
@@ -233,6 +236,7 @@ def _redact_snapshots(
     remove: Remove,
 ) -> None:
     before, after = entries
+    changed = {n for n, entry in enumerate(after) if entry != before[n]}
     snapshots = session_snapshots.c
     query = mine.select(session_snapshots).where(snapshots.session_id == stored_id)
     for row in connection.execute(query).all():
@@ -245,9 +249,25 @@ def _redact_snapshots(
             stop = record.get("stop", 0)
             if record.get("prefix_hash") == prefix_hash(before[:stop]):
                 record["prefix_hash"] = prefix_hash(after[:stop])
+            _remove_copies(record, changed)
         is_it = snapshots.number == row.number
         values = {"content_json": json.dumps(content)}
         connection.execute(mine.update(session_snapshots).where(is_it).values(values))
+
+
+def _remove_copies(record: dict[str, Any], changed: Collection[int]) -> None:
+    """Remove what a record copied of changed messages.
+
+    A copy that was cut may hold a part of the removed text.
+    """
+    copied = [line for line in record.get("memory", ()) if line[2] in changed]
+    summary = record.get("summary", "")
+    for line in copied:
+        shown = escape(line[1])
+        summary = summary.replace(f"\n{shown}\n", f"\n{REMOVED_COPY}\n")
+        line[1] = REMOVED_COPY
+    record["summary"] = summary
+    record["facts"] = [f for f in record.get("facts", ()) if f[3] not in changed]
 
 
 def _without(value: Any, remove: Remove) -> Any:

@@ -13,6 +13,8 @@ from nbchat.conversation.entries import (
     Entry,
     Fact,
     Kind,
+    MemoryLine,
+    Rule,
     Status,
     SummaryFields,
     Usage,
@@ -267,6 +269,8 @@ def compaction_from_json(content: str) -> Compaction:
     if found.get("fields"):
         found["fields"] = SummaryFields.from_json(found["fields"])
     found["facts"] = tuple(Fact(*fact) for fact in found.get("facts", ()))
+    found["memory"] = tuple(MemoryLine(*line) for line in found.get("memory", ()))
+    found["rules"] = tuple(Rule(*rule) for rule in found.get("rules", ()))
     record = Compaction(**found)
     is_known = record.kind in get_args(Kind) and record.status in get_args(Status)
     if not is_known or type(record.start) is not int or type(record.stop) is not int:

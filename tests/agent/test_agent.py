@@ -1,6 +1,7 @@
 """Turns: answers, tools, compaction, faults and stops, all seen as events."""
 
 import json
+import pickle
 import sys
 import threading
 
@@ -507,3 +508,57 @@ def test_attachments_are_added_before_the_message():
     said = (brought, Entry("user", "What is it?"))
     assert provider.requests[0].history == said
     assert [e.entry for e in heard if isinstance(e, EntryAdded)][:2] == list(said)
+
+
+def sent_rules(agent: Agent) -> list[list[str]]:
+    """The texts of rules in each request."""
+    return [
+        [each.arguments["data"] for each in request.history if each.is_rules]
+        for request in requests(agent)
+    ]
+
+
+def test_rules_of_a_file_are_sent_before_the_first_message_and_when_they_change(
+    tmp_path,
+):
+    file = tmp_path / "team.md"
+    file.write_text("Prices are in euros.")
+    agent = agent_with(says("a"), says("b"), says("c"), rules=file)
+    agent.ask("one")
+    agent.ask("two")
+    file.write_text("Prices are in pounds.")
+    agent.ask("three", attached=[Entry("user", "A file", "", "file", '{"data": "1"}')])
+    euros, pounds = "Prices are in euros.", "Prices are in pounds."
+    assert sent_rules(agent) == [[euros], [euros], [euros, pounds]]
+    first = requests(agent)[0].history
+    assert [each.is_rules for each in first] == [True, False]
+    assert [each.content[:5] for each in agent.session.transcript[-4:]] == [
+        "Rules",
+        "A fil",
+        "three",
+        "c",
+    ]
+
+
+def test_agents_made_of_one_have_its_rules_in_sessions_of_their_own(tmp_path):
+    file = tmp_path / "team.md"
+    file.write_text("Prices are in euros.")
+    agent = agent_with(says("a"), rules=str(file))
+    agent.ask("one")
+    again = pickle.loads(pickle.dumps(agent.another()))
+    again.provider = ScriptedProvider(says("b"))
+    again.ask("two")
+    assert sent_rules(again) == sent_rules(agent) == [["Prices are in euros."]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "can't be read: No such file"), (b"", "is empty"), (b"\0", "not a text")],
+)
+def test_rules_that_cannot_be_read_are_refused_in_one_line(tmp_path, content, message):
+    file = tmp_path / "team.md"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match=message) as caught:
+        agent_with(rules=file)
+    assert "\n" not in str(caught.value)

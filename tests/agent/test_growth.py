@@ -9,11 +9,11 @@ from itertools import count
 
 import pytest
 from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
+from nbchat.compaction.facts.read_entries import ReadEntries
+from nbchat.compaction.facts.statements import Statements, unused_statements
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.read_entries import ReadEntries
-from nbchat.compaction.facts.statements import Statements, unused_statements
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.providers import anthropic as anthropic_wire

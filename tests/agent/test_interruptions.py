@@ -5,12 +5,12 @@ import threading
 from collections.abc import Iterable
 
 import pytest
+from nbchat.compaction.facts.facts import collect_facts
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.agent_loop import BROKEN_OFF, GO_ON
 from nbchat.chat.chat_events import AgentReady
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.facts import collect_facts
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.events import (
     Delta,

@@ -19,11 +19,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from injections import cases, is_bare, obeyed, own_cases, pasted_cases, shown_cases
+from nbchat.compaction.facts.rules import rules_in_force
 from tqdm import tqdm
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.rules import rules_in_force
 from nbchat.compaction.policies import PRESETS
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session

@@ -6,7 +6,8 @@
     python tests/benchmarks/truth.py --shaped 500 --first 90000    from other seeds
 
 Every line of every block is parsed and found in its source (`support/truth.py`), for
-all recorded conversations and desks of six, and for generated transcripts.
+all recorded conversations and desks of six, for recorded notebooks, SQL, assistants and
+scientific coding, and for generated transcripts.
 """
 
 import argparse
@@ -20,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from generated_records import Transcripts, acted, own_id
 from generated_shapes import ShapedTranscripts, own_id_in_shapes
 from measures import compacted, desks, singles
+from memory_cases import cases_of
 from tqdm import tqdm
 from trajectories import read_trajectories
 from truth import Judge, OwnId
@@ -83,6 +85,8 @@ def _recorded() -> Iterator[tuple[str, Sequence[Entry]]]:
     runs = read_trajectories()
     for case in [*singles(runs), *desks(runs, count=20)]:
         yield case.name, case.covered
+    for kind in ("insight", "dseval", "sql", "assistant", "coding"):
+        yield from ((case.id, case.covered) for case in cases_of(kind))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from driving import replied
 from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import CommandReplied
 from nbchat.chat.commands import Commands
-from nbchat.chat.context_commands import PARTS
 from nbchat.compaction.summary_format import summary_text
+from nbchat.compaction.triggers.context_breakdown import LABELS
 from nbchat.config.factory import autosave_of, newest_session
 from nbchat.conversation.events import (
     Branched,
@@ -663,6 +663,6 @@ def test_the_parts_of_the_context_add_up_to_its_size(commands):
     sizes = {row[:18].rstrip(): row[18:] for row in rows}
     total = int(sizes["context"].split()[0].replace(",", ""))
     parts = [
-        int(sizes[f"  {name}"].split()[0].replace(",", "")) for name in PARTS.values()
+        int(sizes[f"  {name}"].split()[0].replace(",", "")) for name in LABELS.values()
     ]
     assert sum(parts) == total > 0

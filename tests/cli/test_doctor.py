@@ -273,7 +273,7 @@ def test_without_xllamacpp_the_embedded_model_is_a_problem(
     paths = os.pathsep.join([str(REPOSITORY), str(tmp_path)])
     done = doctor_process("-S", python=sys._base_executable, PYTHONPATH=paths)
     assert done.returncode == 1
-    assert "local:smollm2 needs xllamacpp: run in the folder of nbchat" in done.stderr
+    assert "local:smollm2 needs the package xllamacpp; run: pip install" in done.stderr
     assert row(done, "xllamacpp") == "xllamacpp not installed"
 
 

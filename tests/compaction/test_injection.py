@@ -16,12 +16,12 @@ from injections import (
     pasted_cases,
     shown_cases,
 )
-
-from nbchat.agent.agent import Agent
-from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.facts.rules import rules_in_force
 from nbchat.compaction.facts.summary_quotes import verified_quotes
 from nbchat.compaction.facts.unmarked_quotes import shown_from
+
+from nbchat.agent.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import prompt_entry

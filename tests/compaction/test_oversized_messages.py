@@ -32,9 +32,7 @@ class Windowed(ScriptedProvider):
             raise ContextOverflow("the request is too long")
         if request.answer_tag:
             self.requests.append(request)
-            told = says(
-                "<summary>The customer wants a file read line by line.</summary>"
-            )
+            told = says("<summary>The customer wants all 699 lines read.</summary>")
             return self._reply(request, told)
         return (yield from super().stream(request, **options))
 

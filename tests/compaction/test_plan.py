@@ -1,8 +1,9 @@
-"""How much room a summary and its facts get."""
+"""How much room a summary and the memory beside it get."""
 
 import json
+import re
 from dataclasses import replace
-from itertools import cycle
+from itertools import cycle, product
 
 import pytest
 from cpu_time import CpuTime
@@ -10,11 +11,13 @@ from driving import finished
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.plan import FACTS_TOKENS, budget_for
+from nbchat.compaction.plan import Budget, budget_for
 from nbchat.compaction.policies import PRESETS
-from nbchat.compaction.summarizer.coverage import LEAST_VALUES, Coverage
-from nbchat.compaction.summary_entry import SummaryBuilder
-from nbchat.compaction.summary_format import carried_list, summary_entry, summary_facts
+from nbchat.compaction.summary_format import (
+    CARRIED_TITLE,
+    summary_entry,
+    summary_facts,
+)
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.session import Session
 from nbchat.providers.base import Request
@@ -49,8 +52,11 @@ def look_up(number: int) -> list[Entry]:
 
 
 def summarizing(request: Request) -> Line:
-    told = "The customer asked where many orders are; all of them were delivered."
-    return says(f"<summary>{told}</summary>" if request.answer_tag else "Fine.")
+    if not request.answer_tag:
+        return says("Fine.")
+    orders = re.findall(r"W\d{7}", request.history[-1].content)
+    told = f"The customer asked where many orders are, {orders[:1]} among them."
+    return says(f"<summary>{told}</summary>")
 
 
 def chat(session: Session, window: int, policy: str = "single-summary") -> Agent:
@@ -60,27 +66,42 @@ def chat(session: Session, window: int, policy: str = "single-summary") -> Agent
 
 
 @pytest.mark.parametrize(
-    ("covered", "ever", "window", "facts"),
+    ("covered", "ever", "window", "summary", "facts"),
     [
-        (2_000, 2_000, None, FACTS_TOKENS),
-        (12_000, 12_000, None, 1_800),
-        (5_000, 20_000, None, 3_000),
-        (5_000, 500_000, None, 3_900),
-        (50_000, 500_000, None, 4_000),
-        (50_000, 500_000, 24_000, 3_000),
-        (50_000, 500_000, 4_000, FACTS_TOKENS),
+        pytest.param(400, 400, None, 100, 140, id="a quarter and six tenths"),
+        pytest.param(1_000, 1_000, None, 200, 400, id="100 words and six tenths"),
+        pytest.param(4_000, 4_000, None, 600, 1_500, id="the least memory"),
+        pytest.param(12_000, 12_000, None, 1_800, 1_800, id="15 % of each"),
+        pytest.param(5_000, 20_000, None, 750, 2_250, id="six tenths of the new"),
+        pytest.param(50_000, 500_000, None, 2_000, 4_000, id="the most of each"),
+        pytest.param(50_000, 500_000, 24_000, 750, 3_000, id="parts of the window"),
+        pytest.param(50_000, 500_000, 4_000, 200, 500, id="a tiny window"),
+        pytest.param(50_000, 500_000, 64_000, 2_000, 4_000, id="64,000 is not large"),
+        pytest.param(50_000, 500_000, 200_000, 2_000, 12_500, id="a large window"),
+        pytest.param(50_000, 50_000, 200_000, 2_000, 7_500, id="little ever compacted"),
     ],
 )
-def test_the_facts_may_grow_with_all_that_was_ever_compacted_up_to_a_limit(
-    covered: int, ever: int, window: int | None, facts: int
+def test_summary_and_memory_follow_what_is_compacted_up_to_limits(
+    covered: int, ever: int, window: int | None, summary: int, facts: int
 ):
     policy = PRESETS["single-summary"]
     budget = budget_for(policy, covered, tokens_ever=ever, window=window)
-    assert budget.facts == facts
+    assert budget == Budget(summary, facts)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("window", [None, 2_000, 8_000, 32_000, 1_000_000])
+def test_no_budget_is_above_what_its_policy_and_the_window_allow(policy, window):
+    for covered, ever in product((0, 1, 90, 700, 9_000, 200_000), repeat=2):
+        budget = budget_for(PRESETS[policy], covered, tokens_ever=ever, window=window)
+        assert min(budget.summary, budget.facts) >= 0
+        assert budget.summary <= covered / 4
+        assert budget.entry <= covered * 0.6
+        assert window is None or budget.facts <= window / 8
 
 
 @pytest.mark.slow
-def test_what_was_compacted_before_counts_for_the_facts_of_the_next_compaction():
+def test_what_was_compacted_before_counts_for_the_memory_of_the_next_compaction():
     session = Session(records(80))
     agent = chat(session, 200_000)
     list(agent.compact())
@@ -132,18 +153,19 @@ def test_a_summary_that_is_too_large_by_itself_is_made_smaller_without_a_model()
     assert engine.tracker.counter.count_entries(session.history) < 1_200
 
 
-def test_what_was_carried_over_stays_when_the_summary_is_made_smaller():
+def test_what_an_older_version_carried_over_stays_when_a_summary_is_made_smaller():
     rows = [f"W{n:07d} delivered, {n} Oak Street, Denver" for n in range(400)]
-    kept = carried_list(["Never ship before May 16.", "Ann waits for order W17."])
-    session = in_force("* They talked about orders.", [*kept, *rows], *records(100))
+    kept = ["Never ship before May 16.", "Ann waits for order W17."]
+    carried = [CARRIED_TITLE, *(f"* {sentence}" for sentence in kept)]
+    session = in_force("* They talked about orders.", [*carried, *rows], *records(100))
     engine = engine_of(window=8_000)
     plan = engine.plan(session, trigger="window")
     session.compactions.append(
         finished(engine.compact(session, ScriptedProvider(), plan))
     )
     lines = summary_facts(session.history[0].content)
-    assert lines[:3] == kept
-    assert engine.tracker.counter.count_entries(session.history) < 1_200
+    assert lines[1:3] == [f"- from before: {sentence}" for sentence in kept]
+    assert engine.tracker.counter.count_entries(session.history) < 1_300
 
 
 def test_a_summary_over_the_limit_is_shortened_with_the_gap_counted():
@@ -201,144 +223,31 @@ def test_what_the_model_must_read_stays_also_when_a_person_compacts_up_to_it():
 
 
 @pytest.mark.slow
-def test_a_long_summary_leaves_less_for_the_facts_of_a_long_session():
+def test_a_long_summary_leaves_less_for_the_memory_of_a_long_session():
     session = Session(records(200))
     agent = chat(session, 200_000)
     list(agent.compact())
     for entry in records(212)[800:]:
         session.append(entry)
     covered = agent.engine.plan(session).tokens_covered
-    story = says(f"<summary>{'All of it was told again at length. ' * 250}</summary>")
-    agent.use(ScriptedProvider(*[story] * 4, window=200_000))
+    told = "All of W0000205 was told again at length. " * 150
+    agent.use(ScriptedProvider(*[says(f"<summary>{told}</summary>")] * 4))
     list(agent.compact())
     record = session.compactions[-1]
     assert record.status == "done", record
-    assert agent.engine.tracker.counter.count(record.summary) < covered * 0.9
+    assert agent.engine.tracker.counter.count(record.summary) <= covered * 0.6
 
 
-def story_of(*numbers: int) -> Line:
-    said = [
-        f"The customer asked for W{n:07d}: delivered, {n} Oak Street, Denver."
-        for n in numbers
-    ]
-    return says(f"<summary>{' '.join(said)}</summary>")
-
-
-@pytest.mark.parametrize("are_told", [False, True])
-def test_facts_stay_until_summaries_tell_what_they_say(are_told: bool):  # noqa: FBT001
-    session = Session(look_up(7))
-    first, second = (7,) if are_told else (), (7, 8) if are_told else (8,)
-    agent = Agent(
-        ScriptedProvider(
-            story_of(*first) if first else summarizing,
-            story_of(*second),
-            window=200_000,
-        ),
-        engine=CompactionEngine(),
-        session=session,
-    )
-    list(agent.compact())
-    for entry in look_up(8):
-        session.append(entry)
-    list(agent.compact())
-    lines = "\n".join(summary_facts(session.history[0].content))
-    assert ("order: W0000007" in lines) != are_told, lines
-
-
-def two_folds(first: str, second: str) -> Coverage:
-    """What a summary of one short message says, judged with the one before it."""
-    session = Session([entry for n in range(1, 21) for entry in look_up(n)])
-    agent = Agent(
-        ScriptedProvider(says(f"<summary>{first}</summary>"), window=200_000),
-        session=session,
-    )
-    list(agent.compact())
-    for entry in look_up(21):
-        session.append(entry)
-    plan, engine = agent.engine.plan(session, trigger="manual"), agent.engine
-    builder = SummaryBuilder(session, plan, engine.policy, engine.tracker.counter)
-    assert LEAST_VALUES <= 20
-    return builder.coverage(second)
-
-
-def asked(first: int, last: int) -> str:
-    return "\n".join(f"- Order W{n:07d} was asked for." for n in range(first, last + 1))
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "is_good"),
-    [
-        pytest.param((1, 20), (1, 21), True, id="keeps what the good one said"),
-        pytest.param((1, 20), (1, 5), False, id="forgets most of it"),
-        pytest.param((1, 4), (1, 4), False, id="copies a poor one"),
-        pytest.param((1, 4), (1, 21), True, id="says more than a poor one"),
-        pytest.param((1, 20), (21, 21), False, id="forgets all of it"),
-    ],
-)
-def test_a_summary_of_little_is_as_good_as_the_one_before_and_what_it_keeps_of_it(
-    first: tuple[int, int],
-    second: tuple[int, int],
-    is_good: bool,  # noqa: FBT001
-):
-    assert two_folds(asked(*first), asked(*second)).is_good == is_good
-
-
-def test_a_dense_summary_chose_itself_what_is_needed():
-    """It says 9 of 20 new orders: a third is enough with what else it says."""
-    other = "\n".join(f"- CO {80_000 + n}" for n in range(12, 32))
-    session = Session([entry for n in range(1, 21) for entry in look_up(n)])
-    engine = engine_of(200_000)
-    plan = engine.plan(session, trigger="manual")
-    builder = SummaryBuilder(session, plan, engine.policy, engine.tracker.counter)
-    few = builder.coverage(asked(1, 9))
-    many = builder.coverage(f"{asked(1, 9)}\n{other}")
-    assert few.share == many.share == 9 / 20
-    assert (few.is_good, many.is_good) == (False, True)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "is_good"),
-    [
-        pytest.param(12, 6, True, id="a good writer says less"),
-        pytest.param(12, 3, False, id="a good writer says next to nothing"),
-        pytest.param(6, 6, False, id="a poor writer"),
-    ],
-)
-def test_a_writers_summaries_are_judged_together(
-    first: int,
-    second: int,
-    is_good: bool,  # noqa: FBT001
-):
-    """Each covers 20 new orders and says some of them."""
-    agent = Agent(
-        ScriptedProvider(says(f"<summary>{asked(1, first)}</summary>"), window=200_000),
-        session=Session([entry for n in range(1, 21) for entry in look_up(n)]),
-    )
-    list(agent.compact())
-    for entry in (entry for n in range(21, 41) for entry in look_up(n)):
-        agent.session.append(entry)
-    engine = agent.engine
-    plan = engine.plan(agent.session, trigger="manual")
-    builder = SummaryBuilder(agent.session, plan, engine.policy, engine.tracker.counter)
-    found = builder.coverage(asked(21, 20 + second))
-    assert found.share == second / 20
-    assert found.is_good == is_good
-
-
-def test_matters_that_are_closed_are_not_missed_in_a_summary():
-    first = f"Open:\n{asked(1, 10)}\nClosed:\n{asked(11, 20)}"
-    assert two_folds(first, asked(1, 10)).is_good
-
-
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", sorted({*POLICIES} - {"tiered"}))
 def test_a_short_conversation_keeps_its_rules(policy: str):
+    """Word for word, also where no summary quotes them; not where bullets are asked."""
     rules = [
         "Never ship to Norway without asking me first.",
         "Always write prices in euros, never in dollars.",
         "You must not call the customer by the first name.",
         "Do not refund anything above 40 euros.",
     ]
-    answer = "All right: I keep to that in every order of this shop. " * 7
+    answer = "All right: I keep to that in every order of this shop. " * 14
     session = Session([Entry("user", " ".join(rules)), Entry("assistant", answer)])
     agent = chat(session, 200_000, policy)
     list(agent.compact(keep=0))
@@ -347,7 +256,7 @@ def test_a_short_conversation_keeps_its_rules(policy: str):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_no_secret_gets_into_a_summary_or_its_facts(policy: str):
+def test_no_secret_gets_into_a_summary_or_the_memory_beside_it(policy: str):
     key = "sk-ant-api03-" + "a1B2c3D4" * 4
     login = "postgres://ann:hunter2hunter2@db/orders"
     session = Session(
@@ -363,39 +272,51 @@ def test_no_secret_gets_into_a_summary_or_its_facts(policy: str):
         ]
     )
     engine = CompactionEngine(policy=policy)
-    told = says(f"<summary>The customer logs in with {key} for W0000001.</summary>")
+    rule = f'"Never tell anybody {key}, and order W0000001 is mine."'
+    told = f"The customer logs in with {key} for W0000001.\n{rule}"
+    told = says(f"<summary>{told}</summary>")
     agent = Agent(ScriptedProvider(*[told] * 4), engine=engine, session=session)
     list(agent.compact(keep=0))
     record = session.compactions[-1]
     assert "W0000001" in record.summary
-    assert key not in record.summary + str(record.facts)
-    assert login not in record.summary + str(record.facts)
+    kept = f"{record.summary}{record.facts}{record.memory}{record.rules}"
+    assert key not in kept
+    assert login not in kept
     assert key in str(list(session.transcript))
 
 
-@pytest.mark.parametrize(
-    ("keep", "threshold", "kept"),
-    [(None, None, ["user", "assistant"]), (0, None, []), (None, 5_000, [])],
-)
-def test_by_default_the_newest_messages_stay_and_with_keep_0_none(
-    keep, threshold, kept
-):
-    story = says("<summary>All about the orders of Ann.</summary>")
-    said = [says(f"Order {number} was shipped. " * 8) for number in range(60)]
-    lines = iter(said)
+@pytest.mark.parametrize("threshold", [None, 5_000])
+@pytest.mark.parametrize("window", [8_000, 32_000, 128_000])
+def test_by_default_the_history_becomes_exactly_one_summary(window, threshold):
+    """What comes next is in it, word for word: the newest answer and what was said."""
+    size = window // 60
 
     def answer(request: Request) -> Line:
-        return story if "<summary>" in request.history[-1].content else next(lines)
+        if request.answer_tag:
+            return says("<summary>All about order 100 of Ann.</summary>")
+        said = request.history[-1].content
+        return says(f"{said.split()[3]} was shipped. " + "It is on its way. " * size)
 
-    policy = replace(PRESETS["single-summary"], keep=keep)
-    provider = ScriptedProvider(*[answer] * 80, window=32_000)
-    engine = CompactionEngine(policy=policy, context_token_threshold=threshold)
+    provider = ScriptedProvider(*[answer] * 80, window=window)
+    engine = CompactionEngine(context_token_threshold=threshold)
     agent = Agent(provider, engine=engine)
-    for number in range(60):
-        agent.ask(f"Where is order {number}? " * 4)
+    for number in range(100, 160):
+        agent.ask(f"Where is order {number}, please?")
         if agent.session.compaction is not None:
             break
-    summary, *newest = agent.session.history
+    (entry,) = agent.session.history
+    assert entry.role == "summary"
+    assert f"Where is order {number}, please?" in entry.content
+    assert f"assistant: {number}, was shipped." in entry.content
+
+
+def test_with_keep_the_newest_messages_stay_beside_the_summary():
+    session = Session(records(40))
+    policy = replace(PRESETS["single-summary"], keep=2)
+    engine = CompactionEngine(policy=policy)
+    agent = Agent(ScriptedProvider(summarizing), engine=engine, session=session)
+    list(agent.compact())
+    summary, *newest = session.history
     assert summary.role == "summary"
-    assert [entry.role for entry in newest[:2]] == kept
-    assert agent.engine.tracker.counter.count_entries(newest) <= 32_000 // 160
+    assert newest == session.transcript[-len(newest) :]
+    assert newest

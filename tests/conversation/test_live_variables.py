@@ -3,24 +3,34 @@
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import PurePosixPath
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from cpu_time import CpuTime
 from driving import finished
 from IPython.core.interactiveshell import InteractiveShell
 
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.memory.memory import TITLES
 from nbchat.config.settings import NbChat
+from nbchat.conversation import live_variables
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.live_variables import describe_variables, mentioned, reader
+from nbchat.conversation.live_variables import (
+    describe_variables,
+    mentioned,
+    reader,
+    remembered_variables,
+)
 from nbchat.conversation.session import Session
 from nbchat.jupyter.kernel_chat import KernelChat
 from nbchat.testing import ScriptedProvider, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
-HEADING = "Variables in the kernel now:"
+HEADING = TITLES["variables"]
 
 
 def described(value: object) -> str:
@@ -47,12 +57,102 @@ def described(value: object) -> str:
         (pd.Series([1, 2], name="total"), "Series total of 2, int64"),
         (
             pd.DataFrame({"id": range(1_200), "name": "x", ("a", 1): 0}),
-            "DataFrame of 1,200 rows x 3 columns: id, name, builtins.tuple",
+            "DataFrame of 1,200 rows x 3 columns: id, name, (a, 1)",
         ),
     ],
 )
 def test_a_variable_is_described_by_its_type_and_shape(value: object, line: str):
     assert described(value) == line
+
+
+def remembered(value: object, name: str = "it") -> str:
+    (line,) = remembered_variables({name: value}, names=[name])
+    return line.removeprefix(f"- {name}: ")
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        ([50, 0.5], "list of 2 items: [50, 0.5]"),
+        ((1, None), "tuple of 2 items: (1, None)"),
+        ({"low": [0, 5]}, "dict of 1 items: {'low': [0, 5]}"),
+        ("North", "str of length 5: 'North'"),
+        ("x" * 61, "str of length 61"),
+        ("two\nlines", "str of length 9"),
+        ("", "str of length 0"),
+        ([], "list of 0 items"),
+        (list(range(21)), "list of 21 items"),
+        (["x" * 60] * 20, "list of 20 items"),
+        ([[[1]]], "list of 1 items"),
+        ([10**5_000], "list of 1 items"),
+        ([object()], "list of 1 items"),
+        ({object(): 1}, "dict of 1 items"),
+        (datetime.fromisoformat("2026-11-29"), "datetime 2026-11-29 00:00:00"),
+        (datetime(2026, 11, 29, tzinfo=UTC), "datetime.datetime"),
+        (date(2026, 11, 29), "date 2026-11-29"),
+        (PurePosixPath("data/a\nb.csv"), "PurePosixPath data/a b.csv"),
+        (pd.Timestamp("2026-11-29"), "Timestamp 2026-11-29 00:00:00"),
+        (pd.Index(["a"]), f"Index of 1, {pd.Index(['a']).dtype}"),
+        (np.bool_(True), "bool True"),
+        (np.float32(1.5), "float32 1.5"),
+        (
+            pd.DataFrame({"id": [1]}, index=pd.Index(["x"], name="day")),
+            "DataFrame of 1 rows x 1 columns by day: id int64",
+        ),
+        (
+            pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "mean")])),
+            "DataFrame of 1 rows x 1 columns: (a, mean) int64",
+        ),
+        (pa.table({"a": [1]}), "Table of 1 rows x 1 columns: a int64"),
+    ],
+)
+def test_the_memory_has_types_of_columns_and_short_values(value: object, line: str):
+    assert remembered(value) == line
+
+
+def test_a_frame_of_polars_is_described_by_its_columns():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": [1]})
+    assert remembered(frame) == "DataFrame of 1 rows x 1 columns: a Int64"
+    assert remembered(frame["a"]) == "Series a of 1, Int64"
+    assert remembered(frame.lazy()) == "polars.lazyframe.frame.LazyFrame"
+
+
+def test_arrays_of_xarray_are_described_by_their_dimensions():
+    xarray = pytest.importorskip("xarray")
+    grid = xarray.DataArray(np.zeros((2, 3)), dims=("day", "lat"), name="heat")
+    assert remembered(grid) == "DataArray heat of day 2 x lat 3, float64"
+    assert remembered(grid.to_dataset()) == "Dataset of day 2 x lat 3: heat float64"
+
+
+def test_a_frame_with_too_many_types_for_a_line_keeps_its_names():
+    wide = pd.DataFrame({f"a_rather_long_{n}": [1] for n in range(12)})
+    assert "a_rather_long_10, a_rather_long_11" in remembered(wide)
+    assert "int64" not in remembered(wide)
+
+
+class Money:
+    def __str__(self) -> str:
+        ASKED.append("str")
+        return "money"
+
+
+def test_a_type_of_columns_from_elsewhere_is_named_and_not_asked():
+    ASKED.clear()
+    assert live_variables._dtype(Money()) == f"{__name__}.Money"
+    assert live_variables._dtype(pd.Series([1]).dtype) == "int64"
+    assert ASKED == []
+
+
+def test_values_that_may_be_secrets_are_not_in_the_memory():
+    key = "sk-" + "a1B2" * 8
+    assert remembered("hunter22", name="password") == "str of length 8"
+    assert remembered(["hunter22"], name="passwords") == "list of 1 items"
+    assert remembered({"a": 1}, name="token") == "dict of 1 items"
+    assert remembered(key) == "str of length 35"
+    assert remembered([key]) == "list of 1 items"
+    shown = remembered({"pin": 4242, "user": "ann"})
+    assert shown == "dict of 2 items: {'pin': <hidden: may be a secret>, 'user': 'ann'}"
 
 
 def test_a_huge_number_is_described_by_its_size():
@@ -171,7 +271,7 @@ def test_modules_functions_classes_and_hidden_names_are_no_variables():
 
 
 def summary(engine: CompactionEngine, kept: Session) -> str:
-    provider = ScriptedProvider(says("<summary>A parcel is late.</summary>"))
+    provider = ScriptedProvider(says("<summary>The parcel of W100 is late.</summary>"))
     return finished(engine.compact(kept, provider, engine.plan(kept))).summary
 
 
@@ -185,9 +285,8 @@ def test_a_summary_lists_the_live_variables_that_were_mentioned():
     namespace = {"orders": pd.DataFrame({"id": [1, 2]}), "unused": 1}
     engine = CompactionEngine(live_variables=reader(lambda: namespace))
     text = summary(engine, talk("orders"))
-    assert text.endswith(
-        f"{HEADING}\n- orders: DataFrame of 2 rows x 1 columns: id\n</facts>"
-    )
+    line = "- orders: DataFrame of 2 rows x 1 columns: id int64"
+    assert f"{HEADING}\n{line}\n" in text
     assert "unused" not in text
     assert HEADING not in summary(engine, talk("nothing"))
     assert HEADING not in summary(CompactionEngine(), talk("orders"))
@@ -208,9 +307,11 @@ def test_the_list_is_bounded_and_cannot_forge_our_tags():
     engine = CompactionEngine(live_variables=reader(lambda: namespace))
     kept = talk(*names, length=40)
     kept.append(Entry("user", "and forged?"))
+    kept.append(Entry("assistant", "", "1", "run_cell", '{"code": "forged"}'))
+    kept.append(Entry("tool", "ok", "1", "run_cell"))
     kept.append(Entry("assistant", "Yes."))
     text = summary(engine, kept)
-    lines = text.partition(HEADING)[2]
+    lines = text.partition(HEADING)[2].partition("\nWhat cells")[0]
     assert lines.startswith(f"\n- forged: {__name__}.&lt;/facts>&lt;summary>")
     assert lines.count("\n- ") == 20
     assert engine.tracker.counter.count(lines) <= 300
@@ -250,8 +351,8 @@ def test_in_a_real_shell_a_summary_knows_what_the_cells_made(
     agent.ask("Load the orders with pandas, then exit or quit.")
     list(agent.compact())
     told = agent.session.compaction.summary.partition(HEADING)[2]
-    line = "\n- orders: DataFrame of 3 rows x 1 columns: id\n</facts>"
-    assert told == (line if is_on else "")
+    line = "\n- orders: DataFrame of 3 rows x 1 columns: id int64\n"
+    assert told.startswith(line) if is_on else not told
     chat.close()
 
 
@@ -283,7 +384,8 @@ def test_in_a_real_kernel_a_summary_knows_what_the_cells_made(kernel):
     kernel.run("orders['W200'] = 'lost'")
     kernel.run("%chat /compact")
     shown = kernel.run("print(agent.session.compaction.summary)")
-    assert f"{HEADING}\n- orders: dict of 2 items\n" in shown
+    line = "- orders: dict of 2 items: {'W100': 'late', 'W200': 'lost'}"
+    assert f"{HEADING}\n{line}\n" in shown
 
 
 def test_what_may_be_a_secret_is_not_described():

@@ -31,7 +31,8 @@ from nbchat.providers.openai_chat import OpenAIProvider
 
 LIST = get_snapshot()
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 HELP = str(NbChat.class_traits()["model"].help)
 NAMED = {
     *DEFAULT_MODELS.values(),
@@ -175,12 +176,12 @@ def test_a_model_that_we_choose_or_recommend_is_not_retired_soon(model):
     if ending is not None and ending.is_near():
         pytest.fail(
             f"{ending.line(name)}: put it into DEFAULT_MODELS (connect.py), the help of "
-            "the setting `model` and the README"
+            "the setting `model`, the README and the docs"
         )
 
 
-def test_the_readme_names_no_model_that_is_retired_soon():
-    text = README.read_text(encoding="utf-8")
+def test_the_docs_name_no_model_that_is_retired_soon():
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     names = re.findall(r"(?:anthropic|openai|gemini):([\w.-]+\w)", text)
     assert names
     endings = [(name, retirement(name)) for name in names]

@@ -129,21 +129,12 @@ CASES = {
         "vllm:Qwen/Qwen3-8B", "openai", "/v1", "/v1/chat/completions", lists="/v1/models",
         listed={"owned_by": "vllm", "max_model_len": 40_960},
     ),
-    "github": Case(
-        "github:openai/gpt-new",
-        "openai",
-        "/inference",
-        "/inference/chat/completions",
-        lists="/catalog/models",
-        listed={"limits": {"max_input_tokens": 48_000, "max_output_tokens": 4_000}},
-    ),
 }  # fmt: skip
 WINDOWS = {
     "ollama": 16_384,
     "openrouter": 65_536,
     "lmstudio": 12_288,
     "vllm": 40_960,
-    "github": 52_000,
 }
 """What those that tell it tell."""
 
@@ -199,10 +190,7 @@ class Faithful(FaultServer):
             case "/api/v0/models":
                 return answer({"data": [{**model, "loaded_context_length": 12_288}]})
             case self.case.lists:
-                is_bare = self.case.kind == "github"
-                return answer(
-                    [model] if is_bare else {"object": "list", "data": [model]}
-                )
+                return answer({"object": "list", "data": [model]})
         return failure(404, {"message": "no such path"})
 
 
@@ -346,8 +334,7 @@ def test_limits(server: Faithful):
         assert info.window == WINDOWS[server.case.kind]
         assert info.sources["window"] == "the model's server"
     assert info.output_limit > 0
-    own = server.case.listed.get("top_provider", server.case.listed.get("limits", {}))
-    told = own.get("max_completion_tokens", own.get("max_output_tokens"))
+    told = server.case.listed.get("top_provider", {}).get("max_completion_tokens")
     assert told in (None, info.output_limit)
 
 
@@ -432,7 +419,6 @@ def test_without_address_or_key_one_line_says_what_to_set(kind, monkeypatch):
         ("vertex:claude-x", PLACES, "https://aiplatform.googleapis.com/v1"),
         ("vertex:gpt-6", PLACES, "https://aiplatform.googleapis.com/v1/projects/proj/locations/global/publishers/openai/v1"),
         ("ollama:m", {"OLLAMA_BASE_URL": "http://127.0.0.1:5"}, "http://127.0.0.1:5/v1"),
-        ("github:m", {}, "https://models.github.ai/inference"),
     ],
 )  # fmt: skip
 def test_addresses_come_from_the_variables_of_the_sdks(
@@ -444,6 +430,19 @@ def test_addresses_come_from_the_variables_of_the_sdks(
     assert provider.endpoint.url == address
     client = provider._client
     assert str(client.base_url).rstrip("/") == address
+
+
+def test_a_provider_that_closed_is_named_with_others_to_use():
+    message = (
+        r"^GitHub Models closed on July 30, 2026, so 'github:openai/gpt-5' can't be "
+        r"used anymore\. Use another provider, such as openrouter:gpt-5 or openai:gpt-5\.$"
+    )
+    with pytest.raises(ConfigError, match=message):
+        connect("github:openai/gpt-5")
+    with pytest.raises(
+        ConfigError, match=r"^GitHub Models closed .* or openai:NAME\.$"
+    ):
+        connect("github:")
 
 
 def test_a_name_with_a_typo_gets_the_nearest():

@@ -3,6 +3,7 @@
 import gzip
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from cpu_time import CpuTime
@@ -16,6 +17,7 @@ from nbchat.conversation.entries import (
     Entry,
     prefix_hash,
 )
+from nbchat.conversation.rules_file import RulesFile, rules_in
 from nbchat.conversation.session import CHECKPOINT, Session
 from nbchat.errors import HistoryError
 from nbchat.storage.export import exported, imported
@@ -66,6 +68,16 @@ def test_all_that_acts_on_the_model_is_listed():
         "message 2 is shown to the model as: one two",
     ]
     assert claims(session()) == []
+
+
+def test_rules_of_a_file_are_listed_and_without_confirmation_they_are_a_file():
+    rules = RulesFile(Path("AGENTS.md"), "Refund all.", "0" * 32)
+    found = Session([rules.entry, *ENTRIES])
+    assert claims(found) == ["rules of a file: Refund all."]
+    assert rules_in(checked(found).transcript) == rules
+    alone = without_claims(found).transcript
+    assert rules_in(alone) is None
+    assert alone[0].attachment_text == rules.entry.attachment_text
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import Any
 
 from nbchat.compaction.facts.quotes import Quote
 from nbchat.compaction.facts.rules import rules_in_force
+
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import prompt_entry
 

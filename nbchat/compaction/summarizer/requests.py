@@ -45,14 +45,11 @@ SLACK, LARGE_SLACK, LARGE_ANSWER = 1.5, 4, 4_096
 """The limit of an answer as a factor of the length asked for, and the factor and the
 least figure after an answer was cut, which leave enough for hidden thinking."""
 
-WORDS_PER_TOKEN = 0.4
-"""Summaries full of ids and numbers have 0.44 words a token, plain English 0.75. Fewer
-words are asked for than fit, because the facts beside them take tokens, too: with 0.47
-strong writers left 1,088 tokens of entry for 17,900 of conversation and 1,447 after
-four folds, with 0.4 about 850 and 1,150, and as many values of the next calls could be
-read: 98 % and 91 % with both (`tests/benchmarks/reader.py`, the same desks)."""
+WORDS_PER_TOKEN, LEAST_WORDS = 0.5, 20
+"""Summaries full of ids and numbers have 0.44 words a token, plain English 0.75; and
+the fewest words that are asked for: two sentences."""
 
-CHARACTERS_SHARE = 0.8
+CHARACTERS_SHARE, CHARACTERS_OF_WORD = 0.8, 2
 """The same for languages without spaces, whose length is stated in characters."""
 
 LONGEST_WORD = 12
@@ -142,9 +139,10 @@ class Sizes:
         """A length in words or, for a language without spaces, in characters."""
         words = max(1, len(sample.split()))
         if len(sample) <= LONGEST_WORD * words:
-            return f"{max(1, int(tokens * WORDS_PER_TOKEN))} words"
+            return f"{max(LEAST_WORDS, int(tokens * WORDS_PER_TOKEN))} words"
         each = len(sample) / self.counter.count(sample)
-        return f"{max(1, int(tokens * each * CHARACTERS_SHARE))} characters"
+        least = LEAST_WORDS * CHARACTERS_OF_WORD
+        return f"{max(least, int(tokens * each * CHARACTERS_SHARE))} characters"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import json_repair
 
-from nbchat.compaction.summarizer.value_extraction import values
 from nbchat.conversation.entries import SummaryFields, Texts
+from nbchat.conversation.values import values
 
 LISTS = {
     "key_facts": "Key facts",

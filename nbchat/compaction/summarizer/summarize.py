@@ -21,7 +21,7 @@ from typing import TypeVar
 from nbchat.compaction.compaction_record import Outcome
 from nbchat.compaction.policies import Shape, ShapeChoice
 from nbchat.compaction.summarizer.fact_check import check_facts
-from nbchat.compaction.summarizer.prompts import Assignment, instruction
+from nbchat.compaction.summarizer.prompts import SAMPLE, Assignment, instruction
 from nbchat.compaction.summarizer.reply_validation import (
     Source,
     check_summary,
@@ -37,9 +37,15 @@ from nbchat.compaction.summarizer.requests import (
     plain_steps,
 )
 from nbchat.compaction.summarizer.source_index import Sources
-from nbchat.compaction.summarizer.structured_summary import as_text, merged, read_answer
+from nbchat.compaction.summarizer.structured_summary import (
+    StructuredAnswer,
+    as_text,
+    merged,
+    read_answer,
+)
 from nbchat.conversation.entries import Entry, SummaryFields, Usage
 from nbchat.conversation.events import CompactionProgress, RetryScheduled
+from nbchat.conversation.values import Value, values
 from nbchat.errors import (
     CompactionError,
     ContextOverflow,
@@ -75,6 +81,10 @@ the chat, and there is little to save (tried with SmolLM2-135M)."""
 
 INVENTED = "invented"
 """Code of an answer with values that the conversation does not hold."""
+
+NO_VALUES, MANY_VALUES = "no-values", 10
+"""Code of an answer without a value, and the values of a conversation from which one
+without any says nothing that the work can go on from."""
 
 _SCHEMA_REFUSED = re.compile(r"schema|format|grammar|output_config|json", re.IGNORECASE)
 """In what a server says that knows no schemas for answers."""
@@ -186,6 +196,7 @@ def write_summary(
     create_request: CreateRequest,
     entry_of: Callable[[str], Entry],
     without_model: Sequence[Callable[[], Entry]],
+    without_values: Callable[[], Entry],
     stop: Flag | None,
     base: Request | None = None,
     on_usage: OnUsage = lambda _usage: None,
@@ -193,9 +204,10 @@ def write_summary(
     """Write the summary entry; raises only Stopped and interrupts.
 
     `create_request` makes each request that is sent. `entry_of` makes the entry from a
-    text or raises CompactionError. When no answer is
-    accepted, the first of `without_model` that does not raise makes it. `base` is the
-    chat's own next request; without it there are plain requests only.
+    text or raises CompactionError. When no answer is accepted, the first of
+    `without_model` that does not raise makes it, and `without_values` where the answers
+    named no value. `base` is the chat's own next request; without it there are plain
+    requests only.
     """
     run = _Run(
         assignment,
@@ -216,7 +228,11 @@ def write_summary(
             raise
         except NbchatError as error:
             failure = error
-    return _written_by_code(without_model, run.cost, name, failure)
+    if _code(failure) == NO_VALUES:
+        without_model = [without_values, *without_model]
+    found = _written_by_code(without_model, run.cost, name, failure)
+    is_kept = assignment.is_structured and found.entry is not None
+    return replace(found, fields=assignment.earlier) if is_kept else found
 
 
 def _written_by_code(
@@ -426,10 +442,13 @@ class _Run:
         return text
 
     def _merged(self, text: str) -> str:
-        """The text of an answer in JSON, with what holds of the summary before."""
+        """The text of an answer in JSON, with what holds of the summary before.
+
+        An answer in prose is its overview, and ends nothing.
+        """
         self.fields, answer = None, read_answer(text)
         if answer is None:
-            return text
+            answer = StructuredAnswer(SummaryFields(overview=text))
         if not as_text(answer.fields):
             return ""
         assignment = self._assignment
@@ -440,7 +459,13 @@ class _Run:
 
     def _final(self, reply: Reply) -> Entry:
         """The entry of a true summary; keeps another one as a draft and refuses it."""
-        found = check_facts(self._checked(reply), self._sources)
+        text = self._checked(reply)
+        if self._has_many_values and not any(map(_is_telling, values(text))):
+            raise CompactionError(
+                NO_VALUES,
+                "the summary has no name, number or identifier of the conversation",
+            )
+        found = check_facts(text, self._sources)
         entry = self._entry_of(found.marked)
         if not found.findings:
             return entry
@@ -452,6 +477,17 @@ class _Run:
                 )
             self._draft = _Draft(entry, fields, len(found.names), found.note)
         raise CompactionError(INVENTED, found.refusal)
+
+    @cached_property
+    def _has_many_values(self) -> bool:
+        """Whether a summary that names no value would say nothing."""
+        found: set[str] = set()
+        for entry in self._assignment.covered:
+            text = f"{entry.content}\n{entry.tool_args if entry.is_call else ''}"
+            found.update(v.text for v in values(text[:SAMPLE]) if _is_telling(v))
+            if len(found) >= MANY_VALUES:
+                return True
+        return False
 
     @cached_property
     def _sources(self) -> Sources:
@@ -500,6 +536,10 @@ def _note(parts: int, omitted: int) -> str:
     split = f"summarized in {parts} parts" if parts > 1 else ""
     cut = f"about {omitted:,} characters of long texts omitted" if omitted else ""
     return _joined(split, cut)
+
+
+def _is_telling(value: Value) -> bool:
+    return not value.is_count
 
 
 def _joined(*notes: str) -> str:

@@ -21,12 +21,6 @@ from nbchat.providers.model_info import MILLION, ModelInfo, Prices
 WINDOW_SHARE_OF_THRESHOLD = 0.75
 """The threshold as a share of the window when none is set."""
 
-TAIL_PART = 160
-"""Where the threshold follows the window, one part in so many of it stays word for
-word: 800 tokens of 128,000, mostly the last exchange or two. The answer that a person
-replies to is then still there in 98 to 100 % of requests, without it in 84 to 94 %; it
-costs 5 % more tokens."""
-
 GROWTH_AFTER_SUCCESS, GROWTH_AFTER_REFUSAL = 1.25, 1.10
 """How far the context must grow before it is compacted again, or tried again."""
 
@@ -84,16 +78,6 @@ class Limits:
         if goal is None or guard is None:
             return goal
         return min(goal, guard) if trigger == "overflow" else max(goal, guard)
-
-    def tail(self, trigger: str) -> int:
-        """Newest tokens that stay where the policy does not say what it keeps.
-
-        None do where a person asks for a compaction, set a threshold, or where the
-        server refused the request.
-        """
-        is_automatic = trigger in ("cumulative", "window") and self.policy.keep is None
-        follows = self.policy.meter == "cumulative" and self.set_threshold is None
-        return (self.info.window or 0) // TAIL_PART if is_automatic and follows else 0
 
     def at(self, trigger: str) -> int | None:
         """The limit at which a trigger fires, and which a compaction must get below."""

@@ -7,20 +7,12 @@ from cpu_time import CpuTime
 from honest_stories import STORIES
 from trajectories import read_trajectories
 
-from nbchat.agent.agent import Agent
-from nbchat.compaction.summarizer.coverage import GOOD_SHARE
 from nbchat.compaction.summarizer.fact_check import FactCheck, check_facts
 from nbchat.compaction.summarizer.source_index import Sources
-from nbchat.compaction.summary_entry import SummaryBuilder
 from nbchat.compaction.summary_format import summary_entry
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.session import Session
-from nbchat.providers.tokens import TokenCounter
-from nbchat.testing import ScriptedProvider
 
 pytestmark = pytest.mark.usefixtures("garbage_kept")
-
-COUNTER = TokenCounter()
 
 
 def sources(*said: str | Entry) -> Sources:
@@ -64,11 +56,16 @@ def result(value: object, **arguments: object) -> tuple[Entry, Entry]:
         ("She pays by card 4421486.", "credit_card_4421486"),
         ("Call (555) 123-4567.", "my number: +1 555 123 4567"),
         ("Commit f3a9c21 broke it.", "f3a9c21d0be4ff"),
-        ("They wait for 25 tickets.", "twenty-five tickets"),
-        ("The limit is 12.5 euros.", "twelve and a half euros"),
         ("Refuel at $2.0/GB, 15GB/month.", '{"price_per_gb": 2.0, "limit": 15}'),
-        ("It costs 12.50.", "under twelve fifty"),
-        ("On July 25 she leaves.", "the quals are in July twenty-fifth"),
+        ("On May 25 she leaves.", "can we move it to 5/25?"),
+        ("It rose to 87.6 %.", "share 0.8763"),
+        ("About $60,000,000 of sales.", "total 60024740.11"),
+        ("Zahlen: 12,5 und 1 299,00 €", "12.5; 1299"),
+        ("DE89 3704 0044 was named.", "IBAN DE8937040044"),
+        ("The column `Growth Rate` is used.", "Region,Growth Rate,Open"),
+        ('Use df["growth_rate"] here.', "growth_rate float64"),
+        ("Read C:\\data\\x.csv.", "path: C:/data/x.csv"),
+        ("2 of 101,250,300", "id,paid\n101,250,300"),
         ("About 1,300 were sent.", "1299 were sent"),
         ("The load is 88 %.", "load: 87.6"),
         ("It has 3 orders and 12 items.", "I ordered things"),
@@ -91,8 +88,8 @@ def test_the_same_value_in_another_form_is_no_invention(story: str, said: str):
     ("story", "said", "named"),
     [
         ("Order W124 waits.", "order W123", ["W124"]),
-        ("It cost $1,298.", "It was $1299", ["1,298"]),
-        ("It cost $15.", "It was $14", ["15"]),
+        ("It cost $1,298.", "It was $1299", ["$1,298"]),
+        ("It cost $15.", "It was $14", ["$15"]),
         ("Due on May 17.", "due 2024-05-16", ["May 17"]),
         ("Due on 2025-05-16.", "due 2024-05-16", ["2025-05-16"]),
         ("At 15:30.", "at 2:30 pm", ["15:30"]),
@@ -101,9 +98,15 @@ def test_the_same_value_in_another_form_is_no_invention(story: str, said: str):
         ("Ends in 7448.", "4421 4864 3324 7447", ["7448"]),
         ("45 tickets, then 45.", "four tickets", ["45"]),
         ("About 2,300 were sent.", "1299 were sent", ["2,300"]),
-        ("Das kostet 99,95 €.", "99,59 €", ["99,95"]),
+        ("Das kostet 99,95 €.", "99,59 €", ["99,95 €"]),
+        ("Sales of $60.", "Sales of $60,024,740", ["$60"]),
+        ("It is 400.50.", "It is 1,250,400.50", ["400.50"]),
+        ("Cents are $50.", "It cost 80.50", ["$50"]),
+        ("The column 'Close' is used.", "Region,Growth Rate,Open", ["Close"]),
+        ("It is in src/other.py.", "look at src/app.py", ["src/other.py"]),
+        ("On 2024-05-16T10:30Z.", "2024-05-16T10:00Z", ["2024-05-16T10:30Z"]),
         ("订单W2905755", "订单W2905754", ["W2905755"]),
-        ("Refuel at $3.5/GB.", '{"price_per_gb": 2.0}', ["3.5"]),
+        ("Refuel at $3.5/GB.", '{"price_per_gb": 2.0}', ["$3.5/GB"]),
     ],
 )
 def test_a_value_that_was_never_said_is_found(story: str, said: str, named: list[str]):
@@ -126,26 +129,13 @@ PAID = [
         "They paid $139.75 in all",
         "There are 21 tickets",
         "- W1 was $80.25\n- W2 is $50.50\n- Next: pay the difference of $29.75",
-        "80.25 and 50.50 per order\n\nIn all 130.75",
+        "80.25 and 50.50 per order\nIn all 130.75",
     ],
 )
 def test_a_number_that_can_be_computed_is_no_invention(story: str):
     said = "HAT003 is 488, HAT438 484; or 445"
     tickets = result({"tickets": [f"T{n}" for n in range(21)]})
     assert checked(story, said, *result({"orders": PAID}), *tickets).names == []
-
-
-def test_the_price_of_two_flights_together_is_no_invention():
-    legs = [{"flight": f"HAT{n}", "prices": {"economy": n}} for n in (240, 233)]
-    said = result([legs, [{"flight": "HAT300", "prices": {"economy": 300}}]])
-    assert checked("Both flights cost $473.", *said).names == []
-    assert checked("Both flights cost $533.", *said).names == ["533"]
-
-
-def test_a_sum_that_another_record_holds_too_belongs_to_no_id():
-    legs = [{"flight": f"HAT{n}", "prices": {"economy": n}} for n in (240, 233)]
-    said = result([legs, [{"flight": "HAT473", "prices": {"economy": 473}}]])
-    assert checked("HAT240 and the second flight cost $473.", *said).names == []
 
 
 def test_in_a_line_of_many_amounts_the_nearest_are_added():
@@ -160,32 +150,19 @@ def test_two_numbers_beside_each_other_are_no_thousands():
     assert (
         checked("Option 2 429 is the dearer one.", "2 options, 406 or 429").names == []
     )
-    assert checked("Option 2 430 is dearer.", "2 options, 429").names == ["2 430"]
-
-
-def test_what_is_before_an_arrow_belongs_to_no_id_after_it():
-    said = result([{"id": "HAT111", "on": "2025-04-14"}, {"id": "HAT550"}])
-    assert checked("2025-04-14 → HAT550, 2025-04-15", *said, "2025-04-15").names == []
-    assert checked("2025-04-14 with HAT550", *said).names == ["2025-04-14 for HAT550"]
-
-
-def test_a_difference_from_the_price_of_a_named_item_is_no_invention():
-    said = result([{"item": "1388333606", "price": 535.25}, {"price": 200.0}])
-    story = "To item 1388333606, from 659.87: {} more to pay."
-    assert checked(story.format(124.62), "659.87?", *said).names == []
-    assert checked(story.format(459.87), "659.87?", *said).names == ["459.87"]
+    assert checked("Option 2 430 is dearer.", "2 options, 429").names == ["430"]
 
 
 @pytest.mark.parametrize(
     ("story", "named"),
     [
-        ("HAT003 ($488) and HAT438 ($484), $837 in all", ["837"]),
-        ("HAT003 ($488) and HAT438 ($499), $987 in all", ["499", "987"]),
-        ("They paid $488 and $484.\nThe total is $972.", ["972"]),
-        ("They paid $130.76 in all", ["130.76"]),
+        ("HAT003 ($488) and HAT438 ($484), $837 in all", ["$837"]),
+        ("HAT003 ($488) and HAT438 ($499), $987 in all", ["$499", "$987"]),
+        ("They paid $488 and $484.\n\nThe total is $972.", ["$972"]),
+        ("They paid $130.76 in all", ["$130.76"]),
         ("There are 22 tickets", ["22"]),
-        ("- W1 was $80.25\n- W2 is $50.50\n- a difference of $29.57", ["29.57"]),
-        ("W1 was $80.25\n\n\nW2 is $50.50, a difference of $29.75", ["29.75"]),
+        ("- W1 was $80.25\n- W2 is $50.50\n- a difference of $29.57", ["$29.57"]),
+        ("W1 was $80.25\n\n\nW2 is $50.50, a difference of $29.75", ["$29.75"]),
     ],
 )
 def test_a_number_that_is_computed_wrongly_is_found(story: str, named: list[str]):
@@ -228,99 +205,50 @@ def test_what_the_summaries_before_covered_is_a_source():
     index.add([Entry("user", "and now?")])
     assert check_facts("W823 costs 823.25.", index).names == []
     assert check_facts("W923 costs 823.25.", index).names == ["W923"]
-    assert check_facts("W822 costs 823.25.", index).names == ["823.25 for W822"]
 
 
-ORDERS = [{"id": "W1", "total": 80.0}, {"id": "W2", "total": 50.0}]
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        result(ORDERS),
-        result({"orders": {"W1": {"total": 80}, "W2": {"total": 50}}}),
-        (*result({"total": 80}, id="W1"), *result({"total": 50}, id="W2")),
-        (Entry("user", "W1 costs 80 and W2 50."),),
-        (Entry("assistant", "- W1: total 80\n- W2: total 50"),),
-    ],
-)
-def test_a_value_beside_the_wrong_id_is_found(said: tuple[Entry, ...]):
-    assert checked("W1 costs 80, and W2 costs 50.", *said).names == []
-    assert checked("Orders W1 and W2 cost 80 and 50.", *said).names == []
-    assert checked("Change W1 (blue; 80) to W2 (red; 50).", *said).names == []
-    found = checked("Order W1 costs 50.", *said)
-    assert found.names == ["50 for W1"]
-    assert found.marked == "Order W1 costs 50 [not with W1 in the conversation]."
-
-
-def test_an_id_beside_the_wrong_id_is_found():
-    said = result(
-        [{"id": "W1", "tracking": "TRK-111"}, {"id": "W2", "tracking": "TRK-222"}]
+def test_what_an_older_version_marked_is_no_source():
+    told = (
+        'W1 costs 51 [not with W1 in the conversation], "No [not in the conversation]'
     )
-    assert checked("W2 is sent as TRK-222.", *said).names == []
-    assert checked("W1 is sent as TRK-222.", *said).names == ["TRK-222 for W1"]
+    earlier = summary_entry(told, [])
+    assert checked("W1 costs $51.", earlier).names == ["$51"]
 
 
-def test_ids_with_names_are_of_one_kind_only_with_as_many_digits():
-    trip = {"user": "ann_taylor_3067", "flights": [{"date": "2026-11-06"}]}
-    said = result({**trip, "paid": [{"by": "gift_card_2176570", "amount": 946}]})
-    assert checked("On 2026-11-06, paid by gift_card_2176570.", *said).names == []
-    story = "Robert: robert_miller_4411 flies on 2026-11-06."
-    names = checked(story, *said, "robert_miller_4411?").names
-    assert names == ["2026-11-06 for robert_miller_4411"]
-
-
-def test_an_id_that_follows_its_value_is_what_the_value_belongs_to():
-    said = result(
-        [{"id": "W1", "tracking": "TRK-111"}, {"id": "W2", "tracking": "TRK-222"}]
-    )
-    assert checked("Like W2: TRK-111 of order W1.", *said).names == []
-    assert checked("Nach W2 kommt TRK-111 von Auftrag W1.", *said).names == []
-    found = checked("Like W1: TRK-111 of order W2.", *said)
-    assert found.names[0] == "TRK-111 for W2"
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        ("Where is W1?", "It comes on May 16.", "W2 came on May 3."),
-        ("W1 and W2: one of them costs 50.",),
-        (*result({"order": "W2", "total": 50}), "take 50 for W1 as well"),
-        result({"ticket": "T1", "items": [{"item": "A7", "paid": 50}]}),
-    ],
-)
-def test_what_may_belong_to_an_id_is_not_held_against_it(said: tuple[str, ...]):
-    for story in ("W1 comes on May 16.", "W1 costs 50."):
-        found = checked(story, "W1, May 16, 50", *said)
-        assert found.names == []
-
-
-@pytest.mark.slow
 def test_the_answers_of_recorded_agents_are_true_but_for_what_they_computed():
-    computed = {"May 24, 2024", "207", "216", "236", "2,544"}
-    """A date "a day later" and four sums, one of them wrong."""
+    computed = {"$207", "$216", "$236", "$121.20"}
+    """Three sums, one of them wrong, and the difference of two records."""
+    advised = {"No SIM", "SOS only", "Restart", "Mobile Network", "About phone"}
+    advised |= {"Network & Internet", "Access Point Names", "Reset to default"}
+    advised |= {"str_replace_editor"}
+    """What the models know of phones and of their tools."""
     found = set()
     for run in read_trajectories():
         index = sources(run.system, *(e for e in run.entries if not e.is_answer))
         for entry in run.entries:
             if entry.is_answer:
                 found.update(check_facts(entry.content, index).names)
-    assert found <= computed
+    assert found <= computed | advised
 
 
 @pytest.mark.parametrize("number", STORIES)
-def test_an_honest_summary_gets_no_mark_and_counts_as_good(number: int):
+def test_an_honest_summary_gets_no_mark(number: int):
     run = read_trajectories()[number]
-    story = STORIES[number]
-    assert check_facts(story, sources(run.system, *run.entries)).names == []
-    session = Session(run.entries)
-    agent = Agent(ScriptedProvider(window=200_000), session=session)
-    plan = agent.engine.plan(session)
-    builder = SummaryBuilder(session, plan, agent.engine.policy, COUNTER)
-    begun = "\n".join(e.content[:100] for e in run.entries if e.is_prompt)
-    assert builder.coverage(story).share >= GOOD_SHARE
-    assert builder.coverage(begun).share < GOOD_SHARE
-    assert builder.coverage("They talked about it.").share == 0
+    index = sources(run.system, *run.entries)
+    assert check_facts(STORIES[number], index).names == []
+
+
+def test_a_summary_of_1000_words_is_checked_against_30_000_tokens_soon():
+    entries, size = [], 0
+    for entry in (entry for run in read_trajectories() for entry in run.entries):
+        entries.append(entry)
+        size += len(entry.content) + len(entry.tool_args)
+        if size > 120_000:
+            break
+    story = " ".join((" ".join(STORIES.values()) * 10).split()[:1_000])
+    began = CpuTime()
+    check_facts(story, sources(*entries))
+    assert began.spent() < 0.5
 
 
 HOSTILE = {
@@ -335,7 +263,7 @@ HOSTILE = {
     "superscript": "x² ½ ①",
     "months": "may may may " * 2_000,
     "at": "a@" * 8_000,
-    "words": "twenty " * 8_000,
+    "names": "'a b' " * 3_000,
 }
 
 

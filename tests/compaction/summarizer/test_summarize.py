@@ -75,6 +75,13 @@ def lookup(order: str) -> str:
     return f"{order} was shipped"
 
 
+def naming(request: Request) -> Line:
+    """A summary that names a number of what it is asked about."""
+    asked = "\n".join(f"{e.content} {e.tool_args}" for e in request.history)
+    numbers = re.findall(r"#?\b[A-Z]?\d{4,}\b", asked.partition("</transcript>")[0])
+    return says(f"<summary>The customer waits for {numbers[:1]}.</summary>")
+
+
 @dataclass
 class Run:
     """A compaction that was run: its events, its record, what was asked."""
@@ -202,6 +209,39 @@ def test_the_system_prompt_and_the_kept_messages_are_sources():
     assert len(agent.provider.requests) == 2
 
 
+# Nothing that the work can go on from
+
+ORDERS = [f"Order W{number} is for Ann. {LONG}" for number in range(500, 512)]
+
+
+def test_a_summary_without_a_value_is_refused_and_asked_for_once_more():
+    named = says("<summary>The customer waits for W507.</summary>")
+    provider = ScriptedProvider(GOOD, named)
+    record = run(provider, chat(*ORDERS)).record
+    assert refusals(provider)[1].startswith("the summary has no name, number or ident")
+    assert record.status == "done"
+    assert "The customer waits for W507." in record.summary
+
+
+@pytest.mark.parametrize("policy", ["single-summary", "tiered"])
+def test_after_a_second_one_without_a_value_the_entry_is_made_without_it(policy: str):
+    provider = ScriptedProvider(GOOD, GOOD, says("not asked for"))
+    record = run(provider, chat(*ORDERS * 3), policy=policy).record
+    assert len(provider.requests) == 2
+    assert (record.status, record.code) == ("degraded", "no-values")
+    assert "waits for the order" not in record.summary
+    assert "Written without a model" in record.summary
+    assert "W500" in record.summary
+
+
+@pytest.mark.parametrize("count", [9, 10])
+def test_short_conversations_may_have_a_summary_without_any_value(count: int):
+    said = [f"Order W{number} is for Ann. " * 20 for number in range(500, 500 + count)]
+    provider = ScriptedProvider(GOOD, GOOD)
+    record = run(provider, chat(*said, "Thanks!")).record
+    assert record.status == ("done" if count < 10 else "degraded")
+
+
 # The two shapes
 
 
@@ -309,7 +349,7 @@ def test_after_two_refused_plain_requests_comes_a_shared_one():
 @pytest.mark.parametrize(("each", "keep"), in_turn(TRAJECTORIES[::3], [0, 3]))
 def test_a_shared_request_is_legal_on_both_wires(each: Trajectory, keep: int):
     """Modes 12 and 25: calls come with tools, and a user speaks last."""
-    provider = ScriptedProvider(GOOD)
+    provider = ScriptedProvider(naming)
     policy = Policy("test", keep=keep)
     engine = CompactionEngine(None, policy=policy, summary_shape="shared")
     agent = Agent(
@@ -432,7 +472,10 @@ def test_passing_faults_are_waited_out_in_every_part():
 # In parts
 
 NAMES = [
-    f"{a}{b}{c}" for a in ("Ann", "Bo", "Cleo") for b in "aeiou" for c in "bcdkltrsvz"
+    f"{a}{b}{c}"
+    for a in ("Ann", "Bo", "Cleo", "Di")
+    for b in "aeiou"
+    for c in "bcdkltrsvz"
 ]
 
 
@@ -456,7 +499,8 @@ def test_a_conversation_over_the_window_is_summarized_in_parts_with_progress():
 
 def test_a_summary_of_a_part_is_whole_in_the_next_request_where_it_fits():
     session = chat(*(f"Message {n}. {LONG}" for n in range(64)))
-    told = "\n".join(f"They then went on and met {name} there." for name in NAMES)
+    met = "\n".join(f"They then went on and met {name} there." for name in NAMES)
+    told = f"It is about W100.\n{met}"
     assert COUNTER.count(told) > Policy("p").summary_max_tokens
     provider = ScriptedProvider(
         *[says(f"<summary>{told}</summary>")] * 2, window=16_000
@@ -550,7 +594,7 @@ def test_every_entry_is_in_exactly_one_request_or_counted(
     each: Trajectory, window: int
 ):
     """Mode 23 and 24: every request fits, nothing is omitted unsaid."""
-    provider = ScriptedProvider(*[GOOD] * MAX_PARTS, window=window)
+    provider = ScriptedProvider(*[naming] * MAX_PARTS, window=window)
     session = Session(each.entries)
     record = run(provider, session).record
     assert record.status == "done"
@@ -619,7 +663,9 @@ def test_an_endless_entry_is_shortened_within_its_part_and_counted(text: str):
 @pytest.mark.slow
 def test_so_long_a_conversation_that_parts_are_too_many_loses_its_middle_counted():
     session = chat(*(f"Message {n}. {'word ' * 60}" for n in range(560)))
-    provider = ScriptedProvider(*[GOOD] * 99, window=2_000)
+    provider = ScriptedProvider(
+        *[says("<summary>They are at message 559.</summary>")] * 99, window=2_000
+    )
     record = run(provider, session).record
     assert record.status == "done"
     assert len(provider.requests) == MAX_PARTS
@@ -676,6 +722,7 @@ def test_where_even_an_extract_would_not_pay_nothing_changes():
         create_request=summary_request,
         entry_of=entry_of,
         without_model=[words_themselves],
+        without_values=words_themselves,
         stop=None,
     )
     with pytest.raises(StopIteration) as finished:

@@ -10,12 +10,12 @@ from functools import cached_property
 from nbchat.agent.agent import Agent
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.summarizer.unsupported_marks import is_marked
-from nbchat.compaction.summarizer.value_extraction import Value, values
 from nbchat.compaction.summary_format import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import context_usage
-from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import cost_rows
+from nbchat.conversation.values import Value, ValueIndex, values
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel.answers import (
     ContextParts,
@@ -28,10 +28,13 @@ from nbchat.jupyter.panel.answers import (
 )
 from nbchat.providers.model_info import ModelInfo
 from nbchat.rendering.entries import summary_text_html
-from nbchat.rendering.facts import facts_html
+from nbchat.rendering.facts import facts_html, memory_html
 
 _OMITTED = re.compile(r"\s*\[…\]\s*|…")
 """What a quote contains where words were omitted."""
+
+SEARCHED_TOGETHER = 50
+"""Messages that are searched for a value before each of them is."""
 
 
 def context_parts(agent: Agent) -> ContextParts:
@@ -148,34 +151,39 @@ def memory_view(agent: Agent) -> MemoryView:
             MemoryValue(value.text, position)
             for value, position in zip(found, positions, strict=True)
         ),
-        facts=facts_html(
-            "\n".join(summary_facts(record.summary)),
-            record.facts,
-            Quotes(covered).find,
-        ),
+        facts=_memory_html(record, covered),
         covered=record.stop,
         kept=len(session.transcript) - record.stop,
     )
 
 
+def _memory_html(record: Compaction, covered: Sequence[Entry]) -> str:
+    """What code copied; of a record from an older version as its text says it."""
+    if record.memory:
+        return memory_html(record.memory)
+    text = "\n".join(summary_facts(record.summary))
+    return facts_html(text, record.facts, Quotes(covered).find)
+
+
 def _positions(wanted: Sequence[Value], entries: Sequence[Entry]) -> list[int | None]:
     """The first entry that holds each value."""
-    missing = set().union(*(value.keys for value in wanted))
-    places: dict[str, int] = {}
-    for position, entry in enumerate(entries):
-        if not missing:
-            break
-        is_text = entry.is_prompt or entry.is_by_nbchat
-        given = "" if is_text else entry.tool_args
-        text = f"{entry.attachment_text}\n{given}"
-        for value in values(text):
-            for key in (value.known | value.related) & missing:
-                places[key] = position
-                missing.discard(key)
-    return [
-        min((places[key] for key in value.keys if key in places), default=None)
-        for value in wanted
-    ]
+    places: dict[Value, int] = {}
+    texts = list(map(_text, entries))
+    for first in range(0, len(texts), SEARCHED_TOGETHER):
+        some = texts[first : first + SEARCHED_TOGETHER]
+        index = ValueIndex("\n".join(some))
+        here = {each for each in wanted if each not in places and index.has(each)}
+        for position, text in enumerate(some if here else (), first):
+            index = ValueIndex(text)
+            found = {value for value in here if index.has(value)}
+            places |= dict.fromkeys(found, position)
+            here -= found
+    return [places.get(value) for value in wanted]
+
+
+def _text(entry: Entry) -> str:
+    is_text = entry.is_prompt or entry.is_by_nbchat
+    return f"{entry.attachment_text}\n{'' if is_text else entry.tool_args}"
 
 
 class Quotes:

@@ -15,6 +15,7 @@ from nbchat.chat.chat_events import (
     Idle,
     MessagesReturned,
     QueueChanged,
+    RulesOffered,
     RunnerEvent,
     SessionLoaded,
     ShownAgent,
@@ -233,6 +234,8 @@ class PanelState:
             case ApprovalsPending(pending):
                 cards = self._transcript.approvals.wait_for(pending)
                 operations = [*cards, *self._set_waiting()]
+            case RulesOffered():
+                operations = self._transcript.rules.offer(event)
             case QueueChanged() | TurnStarted() | Stopping() | Working() | Idle():
                 operations = self._fold_activity(event)
             case _:

@@ -34,6 +34,7 @@ from nbchat.jupyter.panel.view_model.transcript_items import (
     Banners,
     Items,
     Operation,
+    RulesCard,
 )
 from nbchat.rendering.banners import failure_html, notice_html
 from nbchat.rendering.conversation import timeline
@@ -71,6 +72,7 @@ class TranscriptView:
         self._live = LiveText()
         self.banners = Banners(self._items)
         self.approvals = ApprovalCards(self._items)
+        self.rules = RulesCard(self._items)
         self._session: Session | None = None
         self._shown = 0
         """How many entries of the session are shown; the one index kept here."""
@@ -128,10 +130,11 @@ class TranscriptView:
             return self._grow(session)
         self._session, self._shown, self._has_cost = session, 0, False
         self._failures = []
-        for part in (self._items, self.banners, self.approvals):
+        for part in (self._items, self.banners, self.approvals, self.rules):
             part.clear()
         self._fill(session)
-        return [{"op": "restart", **self._items.page()}, *self.approvals.show()]
+        shown = {"op": "restart", **self._items.page()}
+        return [shown, *self.approvals.show(), *self.rules.show()]
 
     def add_entry(self, event: EntryAdded, session: Session | None) -> list[Operation]:
         """Replace what streamed of an entry by the finished entry."""

@@ -1,0 +1,1 @@
+"""The parts of the memory that code copies from the transcript."""

@@ -1,0 +1,160 @@
+"""One line for each exchange: what was asked, what was called, what the answer says.
+
+    - What is the total compensation of Tim Cook? [lookup] → It was $63,209,845 in 2023.
+
+Long questions keep their beginning and end, of long answers the sentence with the most
+values that the question does not name is kept. The words are the conversation's own.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+from nbchat.compaction.memory.lines import Line
+from nbchat.compaction.shortening import within
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.turns import turns
+
+LENGTHS = ((80, 120), (60, 90), (45, 60), (25, 50))
+"""Characters kept of a question and of its answer, tried until all lines fit. Where
+even the last do not, the oldest lines are omitted: each line has its answer."""
+
+SENTENCE_ENDS = re.compile(
+    r"(?<=[.!?])(?<!^\d\.)(?<!\n\d\.)(?<![:.] \d\.)\s+"  # not the number of an item
+    r"|(?<=[。！？])|\n+"  # noqa: RUF001  # Chinese, Japanese
+)
+
+ITEM = re.compile(r"\d{1,2}[.)]")
+"""The number of an item in a list, which is no value."""
+
+SIGNS = " \t*_#>`|-•"
+"""What Markdown puts around a sentence."""
+
+PUNCTUATION = ".,;:!?()\"'"
+
+TAIL = 1 / 3
+"""Part of a shortened question that is its end."""
+
+BEFORE = 3
+"""Words before the first value of a sentence that is too long."""
+
+
+def exchange_lines(
+    entries: Sequence[Entry],
+    most: int,
+    budget_tokens: int,
+    count: Callable[[str], int],
+) -> list[Line]:
+    """One line for each of the newest `most` exchanges; the newest are kept first."""
+    newest = turns(entries)[-most:]
+    asked = _grouped(entries, newest)
+    kept: list[Line] = []
+    for length in LENGTHS:
+        lines = [_line(entries, same, *length) for same in reversed(asked)]
+        kept = within(lines, budget_tokens, lambda line: count(line.text) + 1)
+        if len(kept) == len(lines):
+            break
+    return kept[::-1]
+
+
+def gist(answer: str, question: str, limit: int) -> str:
+    """What an answer says, within a limit: the sentence with the most new values.
+
+    A value is a word with a digit or, where no sentence has one, a name in the middle
+    of a sentence. Without either it is the sentence that shares most words with the
+    question.
+    """
+    whole = " ".join(answer.split())
+    if len(whole) <= limit:
+        return whole
+    known = set(question.casefold().split())
+    parts = (part.strip(SIGNS) for part in SENTENCE_ENDS.split(answer))
+    sentences = [" ".join(part.split()) for part in parts if part]
+    best = max(sentences or [whole], key=lambda text: _weight(text, known))
+    return best if len(best) <= limit else _around_values(best, known, limit)
+
+
+def _grouped(entries: Sequence[Entry], exchanges: Sequence[range]) -> list[list[range]]:
+    """The exchanges grouped by prompt, ordered by its last use."""
+    by_question: dict[str, list[range]] = {}
+    for exchange in exchanges:
+        asked = _question(entries[exchange.start : exchange.stop])
+        question = "".join(filter(str.isalnum, asked.casefold())) or asked
+        same = by_question.pop(question, [])
+        by_question[question] = [*same, exchange]
+    return list(by_question.values())
+
+
+def _line(
+    entries: Sequence[Entry],
+    same: Sequence[range],
+    asked_limit: int,
+    answered_limit: int,
+) -> Line:
+    newest = same[-1]
+    exchange = entries[newest.start : newest.stop]
+    answers = [e.content for e in exchange if e.is_answer]
+    answer = next(filter(None, reversed(answers)), "")
+    tools = list(dict.fromkeys(e.tool_name for e in exchange if e.is_call))
+    called = f" [{', '.join(tools)}]" if tools else ""
+    again = f" (asked {len(same)} times)" if len(same) > 1 else ""
+    question = _question(exchange)
+    answered = f" → {gist(answer, question, answered_limit)}" if answer else ""
+    text = f"- {_ends(question, asked_limit)}{again}{called}{answered}"
+    return Line(text, newest.start)
+
+
+def _question(exchange: Sequence[Entry]) -> str:
+    """The text of all user entries of an exchange."""
+    return " ".join(e.content for e in exchange if e.is_of_user)
+
+
+def _ends(text: str, limit: int) -> str:
+    """A text on one line, its middle omitted where it is too long.
+
+    Where that would cut out its only value, such as an order's number, its end is.
+    """
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    tail = int(limit * TAIL)
+    ends = f"{line[: limit - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
+    values = [word.strip(PUNCTUATION) for word in line.split() if _has_digit(word)]
+    if not values or any(value in ends for value in values) or len(values[0]) > limit:
+        return ends
+    start = line.index(values[0])
+    head = line[: min(start, limit - len(values[0]) - 2)]
+    return f"{head}{'' if len(head) == start else '…'}{values[0]}…"
+
+
+def _weight(sentence: str, known: set[str]) -> tuple[int, int, int]:
+    """Its new words with digits, its new names, and its words of the question."""
+    words, found = sentence.split(), _values(sentence, known)
+    digits = sum(_has_digit(words[index]) for index in found)
+    return digits, len(found) - digits, len(known & set(sentence.casefold().split()))
+
+
+def _values(sentence: str, known: set[str]) -> list[int]:
+    """The indices of a sentence's words that are values and not in the question."""
+    return [
+        index
+        for index, word in enumerate(sentence.split())
+        if word.casefold() not in known
+        and (
+            (_has_digit(word) and (index or not ITEM.fullmatch(word)))
+            or (index and len(word) > 1 and word[0].isupper())
+        )
+    ]
+
+
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdigit, word))
+
+
+def _around_values(sentence: str, known: set[str], limit: int) -> str:
+    """As much of a long sentence as fits, from shortly before its first value on."""
+    first = next(iter(_values(sentence, known)), 0)
+    words = sentence.split()
+    is_early = len(" ".join(words[: first + 1])) < limit
+    start = 0 if is_early else max(first - BEFORE, 0)
+    text = "…" * (start > 0) + " ".join(words[start:])
+    return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"

@@ -1,0 +1,134 @@
+"""What the parts of the memory read and offer: calls, lines, and which lines fit.
+
+Each part reads the transcript entry by entry and offers lines. A line copies what one
+place of the transcript says; nothing in it is concluded.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nbchat.conversation.entries import Fact
+
+NAME_LENGTH = 200
+"""Characters of the longest name by which something is looked up."""
+
+_WORD = re.compile(r"[^\s,;()\[\]{}\"'<>|=`*]{1,200}")
+_EDGES = ".:!?#$@/-"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call and its result."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    """The JSON object of the arguments; empty where they are none."""
+    position: int
+    """Index of the call in the transcript."""
+    result: str = ""
+    result_position: int | None = None
+    """Index of the result; None while there is none."""
+    is_error: bool = False
+    is_look_up: bool = False
+    """Whether the tool only reads: it says `read_only`, or else its name does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that a part offers."""
+
+    text: str
+    position: int | None
+    """Index in the transcript of what it copies; None for the kernel and for files."""
+    facts: tuple[Fact, ...] = ()
+    """The values in it; each value is a part of the text, word for word."""
+    group: str = ""
+    """The line that stands once above all lines of the group, such as column names."""
+    names: tuple[str, ...] = ()
+    """By what messages and calls refer to it: ids, variables, columns, paths."""
+    weight: int = 0
+    """Decides between lines that are equally new and equally used."""
+
+
+class Uses:
+    """Where people and calls named each word last."""
+
+    def __init__(self) -> None:
+        """Start without a word."""
+        self._last: dict[str, int] = {}
+
+    def add(self, text: str, position: int) -> None:
+        """Read the words of a person's message or of a call's arguments."""
+        for word in _WORD.findall(text):
+            self._last[plain_name(word)] = position
+
+    def last(self, name: str) -> int:
+        """Index at which all words of a name were named last; -1 if never."""
+        words = [plain_name(word) for word in _WORD.findall(name[:NAME_LENGTH])]
+        return min((self._last.get(word, -1) for word in words), default=-1)
+
+
+def plain_name(word: str) -> str:
+    """A word in small letters without the signs around it."""
+    return word.strip(_EDGES).lower()
+
+
+def fitting(
+    lines: Sequence[Line],
+    budget_tokens: int,
+    count: Callable[[str], int],
+    *,
+    uses: Uses,
+    summary: str = "",
+) -> list[Line]:
+    """The lines that fit a budget, in the order in which they are offered.
+
+    Lines that were used after they were said come first, then the newest. A line of
+    which the summary states all values comes last.
+    """
+    chosen: set[int] = set()
+    groups: set[str] = set()
+    left = budget_tokens
+    for index in sorted(range(len(lines)), key=_rank(lines, uses, summary)):
+        line = lines[index]
+        is_new_group = bool(line.group) and line.group not in groups
+        size = count(line.text) + 1 + (count(line.group) + 1 if is_new_group else 0)
+        if size <= left:
+            left -= size
+            groups.add(line.group)
+            chosen.add(index)
+    return [lines[index] for index in sorted(chosen)]
+
+
+def _rank(
+    lines: Sequence[Line], uses: Uses, summary: str
+) -> Callable[[int], tuple[bool, bool, int, int, int]]:
+    def rank(index: int) -> tuple[bool, bool, int, int, int]:
+        line = lines[index]
+        position = len(lines) if line.position is None else line.position
+        last = max((uses.last(name) for name in line.names), default=-1)
+        newest = max(position, last)
+        is_told = is_said(line, summary)
+        return is_told, last <= position, -newest, -line.weight, -index
+
+    return rank
+
+
+def is_said(line: Line, text: str) -> bool:
+    """Whether a text states all values of a line, as strings."""
+    values = [fact.value for fact in line.facts]
+    return bool(text) and bool(values) and all(value in text for value in values)
+
+
+def shown(lines: Iterable[Line]) -> list[str]:
+    """The texts of lines, each group below its heading."""
+    texts: list[str] = []
+    group = ""
+    for line in lines:
+        if line.group and line.group != group:
+            texts.append(line.group)
+        group = line.group
+        texts.append(line.text)
+    return texts

@@ -1,0 +1,358 @@
+"""Put the memory together: six parts that code copies, in one allowance of tokens.
+
+    rules      what the person asked to be respected, quoted
+    words      every message of the person
+    work       what cells and queries define and use; the kernel's variables
+    calls      each call, with the first words that came back
+    records    the newest state of each object that tools returned
+    newest     the newest answers and outputs, and what found no room
+
+The summary, which a model writes, stands before them. Every part reads each entry of
+the transcript once; later compactions read what is new.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from nbchat.compaction.masked_entries import MaskedEntries
+from nbchat.compaction.memory.calls import Calls, is_look_up
+from nbchat.compaction.memory.exchanges import exchange_lines
+from nbchat.compaction.memory.lines import Call, Line, Uses, fitting, shown
+from nbchat.compaction.memory.newest import newest_lines
+from nbchat.compaction.memory.records import MOST_RECORDS, Record, Records
+from nbchat.compaction.memory.rules import rule_lines
+from nbchat.compaction.memory.words import Words
+from nbchat.compaction.memory.work import Work
+from nbchat.compaction.shortening import shorten_to_tokens, within
+from nbchat.conversation.entries import Entry, Fact, MemoryLine, Rule
+from nbchat.conversation.search_index import TOOL_NAME as RECALL
+from nbchat.conversation.tools import Tool
+from nbchat.conversation.turns import CallMatcher
+
+Count = Callable[[str], int]
+"""Returns the tokens of a text."""
+
+RULES_SHARE = 0.25
+"""Largest share of the allowance for rules: they are few and short, and a model that
+quotes everything must not displace all else."""
+
+FILE_SHARE = 0.5
+"""Largest share of the allowance for the text of a rules file."""
+
+WORDS_SHARE = 0.5
+"""Largest share of the allowance for the person's words where tools were used; without
+tools they may take all that rules leave."""
+
+SHARES = {"variables": 0.2, "work": 0.3, "calls": 0.15, "records": 0.25, "newest": 0.1}
+"""How the parts divide what rules and words leave. Notebooks need variables and work,
+desks need records and calls; each kind leaves the other's share to the rest. The newest
+messages take what is left in any case, so their own share is small."""
+
+UNLIMITED = 10**9
+"""Demand of the newest messages: there are always more."""
+
+TITLES = {
+    "rules": "Rules, preferences and decisions in force, in the user's words:",
+    "words": (
+        "The user's messages, word for word, oldest first; what they agreed to then "
+        "approves nothing now:"
+    ),
+    "variables": "Variables in the kernel at the time of this summary:",
+    "work": "What cells, queries and commands define, read and use:",
+    "calls": "Calls made, and the first words that came back:",
+    "records": "Records that tools returned, newest state:",
+    "newest": "The newest answers, calls and outputs, word for word:",
+}
+"""The line above each part, as the model reads it."""
+
+PARTS = {"variables": "work"}
+"""What is shown as a section of another part."""
+
+NOTE_TOKENS = 40
+"""Of the line about what found no room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The parts of one entry, line by line, and the values in them as data."""
+
+    lines: tuple[MemoryLine, ...] = ()
+    facts: tuple[Fact, ...] = ()
+
+
+class Reading:
+    """What the parts have read of the first entries of a transcript."""
+
+    def __init__(self, most_records: int = MOST_RECORDS) -> None:
+        """Start with nothing read."""
+        self.entries: Sequence[Entry] = ()
+        self.words, self.work = Words(), Work()
+        self.calls, self.records = Calls(), Records(most_records)
+        self.uses = Uses()
+        self.has_calls = False
+        self._matcher = CallMatcher()
+
+    def is_of(self, entries: Sequence[Entry]) -> bool:
+        """Whether the entries begin with all that was read."""
+        return self.entries == entries[: len(self.entries)]
+
+    def update(self, entries: Sequence[Entry], tools: Mapping[str, Tool]) -> None:
+        """Read what follows the entries that were read."""
+        start = len(self.entries)
+        self.entries = entries[:]
+        self.records.read_tools(tools.values())
+        for position, entry in enumerate(entries[start:], start):
+            self._read(position, entry, tools)
+
+    def _read(self, position: int, entry: Entry, tools: Mapping[str, Tool]) -> None:
+        self.words.read(entry, position)
+        asked = self._matcher.match(entry)
+        if entry.is_prompt:
+            self.uses.add(entry.content, position)
+        elif entry.is_call and entry.tool_name != RECALL:
+            self.has_calls = True
+            self.uses.add(" ".join(_texts(entry.arguments)), position)
+        elif entry.role == "tool" and asked is not None:
+            self._read_call(self.entries[asked], asked, entry, position, tools)
+
+    def _read_call(
+        self,
+        call: Entry,
+        position: int,
+        result: Entry,
+        result_position: int,
+        tools: Mapping[str, Tool],
+    ) -> None:
+        if call.tool_name == RECALL:
+            return
+        tool = tools.get(call.tool_name)
+        read = Call(
+            call.tool_name,
+            call.arguments,
+            position,
+            result.content,
+            result_position,
+            result.is_error,
+            is_look_up(call.tool_name, tool.read_only if tool else None),
+        )
+        for part in (self.work, self.calls, self.records):
+            part.read_call(read)
+
+
+def records_of(entries: Sequence[Entry], tools: Iterable[Tool]) -> list[Record]:
+    """Every object that tools returned in a conversation, in its newest state."""
+    reading = Reading(most_records=UNLIMITED)
+    reading.update(entries, {tool.name: tool for tool in tools})
+    return reading.records.rows()
+
+
+class Readings:
+    """Lends the reading of a transcript; only one compaction has it at a time."""
+
+    def __init__(self) -> None:
+        """Start with nothing read."""
+        self._free: list[Reading] = []
+        self.masked = MaskedEntries()
+        """The entries without secrets, of which all is read."""
+
+    def __reduce__(self) -> tuple[type["Readings"], tuple[()]]:
+        """Without what was read: that is as large as the transcript."""
+        return (Readings, ())
+
+    @contextmanager
+    def of(
+        self, entries: Sequence[Entry], tools: Iterable[Tool] = ()
+    ) -> Iterator[Reading]:
+        """The reading of these entries, of which only what is new is read.
+
+        Where earlier ones differ from those that were read, all are read again.
+        """
+        try:
+            reading = self._free.pop()
+        except IndexError:  # the first one, or another compaction has it
+            reading = Reading()
+        if not reading.is_of(entries):
+            reading = Reading()
+        reading.update(entries, {tool.name: tool for tool in tools})
+        yield reading
+        self._free[:] = [reading]
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What the memory of one compaction is made of, besides the transcript."""
+
+    rules: tuple[Rule, ...] = ()
+    file: tuple[str, ...] = ()
+    """The title and the text of a rules file that the person agreed to."""
+    before: tuple[str, ...] = ()
+    """Lines that an older version of nbchat carried over."""
+    variables: tuple[str, ...] = ()
+    """Lines about the variables in the kernel."""
+    dropped: tuple[str, ...] = ()
+    """Sentences that the person no longer wants as rules."""
+    summary: str = ""
+    """The model's summary: what it says comes last in the other parts."""
+    bullets: int = 0
+    """How many of the newest exchanges get one line each; 0: each message as it is."""
+
+
+def memory_of(
+    reading: Reading, material: Material, budget_tokens: int, count: Count
+) -> Memory:
+    """The parts that fit a budget, in their order."""
+    made = _Packing(reading, material, count, budget_tokens)
+    made.add_rules()
+    made.add_words()
+    made.add_rest()
+    return Memory(tuple(made.lines), tuple(made.facts))
+
+
+class _Packing:
+    """The lines of an entry as they are added, and the tokens that are left."""
+
+    def __init__(
+        self, reading: Reading, material: Material, count: Count, budget_tokens: int
+    ) -> None:
+        self._reading, self._material, self._count = reading, material, count
+        self._budget = self._left = budget_tokens
+        self.lines: list[MemoryLine] = []
+        self.facts: list[Fact] = []
+        self._missing: list[str] = []
+
+    def add_rules(self) -> None:
+        """The newest rules in their share, in the order in which they were said."""
+        material, most = self._material, int(self._budget * RULES_SHARE)
+        before = [MemoryLine("rules", text, None) for text in material.before]
+        lines = [*before, *rule_lines(material.rules)]
+        kept = within(reversed(lines), most, lambda line: self._count(line.text) + 1)
+        self._add("rules", [*kept[::-1], *self._file()])
+        missing = lines[: len(lines) - len(kept)]
+        self._note("rule", [line.position for line in missing])
+
+    def _file(self) -> list[MemoryLine]:
+        """The rules file; of one that takes too much room, its beginning and end."""
+        if not self._material.file:
+            return []
+        text = "\n  ".join(self._material.file)
+        most = int(self._budget * FILE_SHARE)
+        return [MemoryLine("rules", shorten_to_tokens(text, most, self._count), None)]
+
+    def add_words(self) -> None:
+        """The person's words, or a line for each exchange."""
+        reading, title = self._reading, self._title_size("words")
+        share = WORDS_SHARE if reading.has_calls else 1.0
+        most = min(int(self._budget * share), self._left) - title
+        material = self._material
+        if material.bullets:
+            lines = exchange_lines(reading.entries, material.bullets, most, self._count)
+        else:
+            words = reading.words
+            lines = words.lines(most, self._count, dropped=material.dropped)
+            shown_at = {line.position for line in lines}
+            self._note("message", [p for p in words.positions if p not in shown_at])
+        self._add("words", _memory_lines("words", lines))
+
+    def add_rest(self) -> None:
+        """Variables, work, calls, records and the newest messages."""
+        reading = self._reading
+        offered = {
+            "variables": [Line(text, None) for text in self._material.variables],
+            "work": reading.work.lines(),
+            "calls": reading.calls.lines(),
+            "records": reading.records.lines(),
+        }
+        room = self._left - NOTE_TOKENS
+        needed = {name: self._size(name, lines) for name, lines in offered.items()}
+        given = shared_out(room, {**needed, "newest": UNLIMITED})
+        for name, lines in offered.items():
+            self._add_fitting(name, lines, given[name])
+        self._add_newest()
+
+    def _add_fitting(self, name: str, lines: Sequence[Line], most: int) -> None:
+        kept = fitting(
+            lines,
+            most - self._title_size(name),
+            self._count,
+            uses=self._reading.uses,
+            summary=self._material.summary,
+        )
+        self.facts += [fact for line in kept for fact in line.facts]
+        self._add(name, _memory_lines(name, kept))
+        if len(kept) < len(lines):
+            self._missing.append(f"{len(lines) - len(kept):,} lines of {name}")
+
+    def _add_newest(self) -> None:
+        most = self._left - self._title_size("newest") - NOTE_TOKENS
+        lines = newest_lines(self._reading.entries, most, self._count)
+        self._add("newest", _memory_lines("newest", lines))
+        if self._missing and self.lines:
+            text = f"({'; '.join(self._missing)}: not shown here, recall finds them.)"
+            self.lines.append(MemoryLine("newest", text, None))
+
+    def _add(self, name: str, lines: Sequence[MemoryLine]) -> None:
+        """Lines below the title of their part."""
+        if not lines:
+            return
+        part = PARTS.get(name, name)
+        added = [MemoryLine(part, TITLES[name], None), *lines]
+        self.lines += added
+        self._left -= sum(self._count(line.text) + 1 for line in added)
+
+    def _note(self, what: str, positions: Sequence[int | None]) -> None:
+        """Say later how many lines found no room, and where they are from."""
+        known = [position for position in positions if position is not None]
+        if not known:
+            return
+        where = f"{min(known)} to {max(known)}" if len(known) > 1 else f"{known[0]}"
+        plural = "s" if len(known) > 1 else ""
+        self._missing.append(f"{len(known):,} {what}{plural} ({where})")
+
+    def _size(self, name: str, lines: Sequence[Line]) -> int:
+        texts = shown(lines)
+        size = sum(self._count(text) + 1 for text in texts)
+        return size + self._title_size(name) if texts else 0
+
+    def _title_size(self, name: str) -> int:
+        return self._count(TITLES[name]) + 1
+
+
+def shared_out(room_tokens: int, needed: Mapping[str, int]) -> dict[str, int]:
+    """The tokens for each part: what it needs, or its share of what others leave."""
+    given: dict[str, int] = {}
+    waiting, room = dict(needed), max(room_tokens, 0)
+    while waiting:
+        total = sum(SHARES[name] for name in waiting)
+        shares = {name: int(room * SHARES[name] / total) for name in waiting}
+        content = [name for name in waiting if waiting[name] <= shares[name]]
+        if not content:
+            return given | shares
+        for name in content:
+            given[name] = waiting.pop(name)
+            room -= given[name]
+    return given
+
+
+def _memory_lines(name: str, lines: Sequence[Line]) -> list[MemoryLine]:
+    """Lines as an entry keeps them, each group below its heading."""
+    part, kept, group = PARTS.get(name, name), list[MemoryLine](), ""
+    for line in lines:
+        if line.group and line.group != group:
+            kept.append(MemoryLine(part, line.group, None))
+        group = line.group
+        kept.append(MemoryLine(part, line.text, line.position))
+    return kept
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The plain values inside arguments, as texts."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+        elif each is not None:
+            yield str(each)
