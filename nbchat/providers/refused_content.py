@@ -228,6 +228,8 @@ class Trial:
         if refusal is None or not may_be_content(refusal):
             return False
         self._first = self._first or refusal
+        if self._learned_elsewhere():
+            return True
         words = f"{refusal.message} {refusal.parameter}"
         if name := self._named_tool(words, sent):
             self._tools.append(name)
@@ -249,6 +251,12 @@ class Trial:
         self._tried.add(self._left_out)
         self.request = self._sendable()
         return True
+
+    def _learned_elsewhere(self) -> bool:
+        """Whether another thread has learned meanwhile what to leave out, too."""
+        before, self.request = self.request, self._sendable()
+        is_same = self.request.history == before.history
+        return not is_same or len(self.request.tools) != len(before.tools)
 
     def accepted(self, entries: Iterable[Entry]) -> None:
         """Remember what helped."""

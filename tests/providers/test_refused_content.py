@@ -33,6 +33,8 @@ from nbchat.errors import (
     ProviderError,
     RequestRefused,
 )
+from nbchat.providers.base import Request, image_of
+from nbchat.providers.error_mapping import Refusal
 from nbchat.providers.refused_content import OLD_NOTE, REFUSED_NOTE
 
 Made = Callable[..., RefusingServer]
@@ -337,6 +339,18 @@ def test_rows_of_many_agents_share_what_was_learned(serving):
     rows = map_agents(agent, [str(n) for n in range(20)], workers=2).wait().rows()
     assert [row["value"] for row in rows] == ["fine"] * 20
     assert len(server.refused) <= 4
+
+
+def test_what_another_thread_has_learned_meanwhile_helps_at_once(serving):
+    provider = serving("openai").provider()
+    request = Request((picture(png()), Entry("user", "look")))
+    one, other = (provider._refused.trial("m", request) for _ in "12")
+    refusal = Refusal(400, (), "no pictures")
+    assert one.learn(refusal, dict)
+    one.accepted([])
+    assert other.learn(refusal, dict)
+    assert not any(image_of(entry) for entry in other.request.history)
+    assert not other.learn(refusal, dict)
 
 
 def test_a_summary_in_the_background_leaves_the_same_out(serving):
