@@ -21,7 +21,7 @@ ROOT = Path(nbchat.__file__).parents[1]
 NAMES = """
     Agent Answer Approvals Branched Budget ChatUI Commands Compacted Compaction CompactionChanged
     CompactionEngine CompactionFailed CompactionProgress CompactionSkipped
-    CompactionStarted CompactionUndone Entry EntryAdded Event MapRun McpServers ModelInfo PRESETS PinsChanged Plan
+    CompactionStarted CompactionUndone ContentLeftOut Entry EntryAdded Event MapRun McpServers ModelInfo PRESETS PinsChanged Plan
     Policy Prices Provider RequestQueued RetryScheduled SavingFailed Session SessionStore StopReason Store
     TextDelta ThinkingDelta ToolRequested Turn TurnFailed TurnFinished Usage
     UsageReported build_agent connect errors idempotency_key map_agents model_info session_log settings
@@ -36,7 +36,7 @@ SIGNATURES = {
     "Agent.ask": "self text * stop attached output budget",
     "Agent.aask": "self text * stop attached output budget",
     "Agent.achat": "self text * stop attached output budget",
-    "Agent.retry": "self * stop output budget",
+    "Agent.retry": "self * stop output budget keeps_partial",
     "Agent.compact": "self * focus keep upto stop",
     "Agent.use": "self provider * window",
     "Turn.result": "self",

@@ -145,7 +145,7 @@ def false_of(part: str, heading: str, text: str, position: int) -> list[str]:
         ("rules", "Rules:", '- "Never book before noon."', 0),
         ("words", "Words:", f"- {ASKED}{SAID}", 10),
         ("words", "Words:", f"- {SAID}", 10),
-        ("words", "Words:", "- Yes, and [... 12 words; 10] it is done.", 10),
+        ("words", "Words:", "- Yes, and [... 14 words; 10] it is done.", 10),
         (
             "words",
             "Words:",
@@ -169,7 +169,7 @@ def false_of(part: str, heading: str, text: str, position: int) -> list[str]:
         (
             "newest",
             "Newest:",
-            "failed result: T\n  [51 characters omitted]\n  by zero",
+            "failed result: T\n  [62 characters omitted]\n  by zero",
             18,
         ),
         ("newest", "Newest:", "assistant: The order is ...", 19),

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Self, Unpack
 
-from nbchat.agent.agent_loop import TurnRunner
+from nbchat.agent.agent_loop import BROKEN_OFF, GO_ON, TurnRunner
 from nbchat.agent.approvals import Approve, approvals_of, checked_approve
 from nbchat.agent.budget import Budget, Meter, meter_of
 from nbchat.agent.context_tools import ContextTools, without_promise
@@ -303,18 +303,18 @@ class Agent:
         stop: Flag | None = None,
         output: Any = None,
         budget: Budget | Meter | None = None,
+        keeps_partial: bool = False,
     ) -> Turn:
         """Continue a turn that a crash, an error or a stop ended; adds no message.
 
-        The model reads of each interrupted call that its result is unknown. Raises
-        NbchatError if the last message has an answer already.
+        The result of each interrupted call is unknown. An answer that was cut off is
+        written again, or continued (`keeps_partial`); a whole one raises NbchatError.
         """
         if not self.can_retry:
             raise NbchatError("the last message is answered; /again answers it again")
         prompts = (e.content for e in reversed(self.session.transcript) if e.is_prompt)
-        return self._new_turn(
-            next(prompts, ""), self._turns.go_on, stop, output, budget
-        )
+        begin = partial(self._turns.go_on, GO_ON if keeps_partial else BROKEN_OFF)
+        return self._new_turn(next(prompts, ""), begin, stop, output, budget)
 
     @property
     def can_retry(self) -> bool:
@@ -380,6 +380,7 @@ class Agent:
         turn = self.run(
             text, stop=stop, attached=attached, output=output, budget=budget
         )
+        turn.hold_back()
         await aiter(turn).run_rest()
         return turn.result()
 
@@ -551,7 +552,8 @@ class Agent:
     ) -> Turn:
         flag, wanted = StopFlag(stop), output_type(output)
         meters = tuple(filter(None, (self.meter, meter_of(budget))))
-        options = TurnOptions(flag, wanted, meters)
+        unread = Flag()
+        options = TurnOptions(flag, wanted, meters, unread)
         arrived: list[Event] = []
         running = self._exclusive(self._turns.run(begin, options), arrived.append)
 
@@ -559,7 +561,9 @@ class Agent:
             flag.set()
             self.wake()
 
-        return Turn(text, running, arrived, output=wanted, cancel=cancel)
+        turn = Turn(text, running, arrived, output=wanted, cancel=cancel)
+        turn.unread = unread if self.listener is None else None
+        return turn
 
     def _say(self, attached: Iterable[Entry], prompt: Entry) -> Events:
         """Append a message, with the rules of a file before it if they are new."""

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from nbchat.conversation.returned_values import Parts
 from nbchat.conversation.tools import Tool
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers.endpoint import check_url, is_loopback
@@ -319,7 +320,7 @@ class _Connection:
             raise NbchatError(_line(self.server, error)) from None
         if _get(result, "is_error"):
             raise NbchatError(result_text(result) or f"{name} gave no reason")
-        return _picture(result) or result_text(result)
+        return result_parts(result)
 
 
 @asynccontextmanager
@@ -429,32 +430,41 @@ def annotation_text(listed: Any) -> str:
 
 def result_text(result: Any) -> str:
     """The text of a call's result; other content is named with its size."""
-    parts = [_block_text(block) for block in result.content or ()]
+    return "\n".join(e if isinstance(e, str) else "[picture]" for e in _parts(result))
+
+
+def result_parts(result: Any) -> str | Parts:
+    """A call's result: its text, or texts and pictures in their order."""
+    parts = tuple(_parts(result))
+    if all(isinstance(each, str) for each in parts):
+        return result_text(result)
+    return Parts(parts)
+
+
+def _parts(result: Any) -> list[str | bytes]:
+    """Texts, bytes of pictures, and lines that name other content."""
+    parts = [part for part in map(_part, result.content or ()) if part]
     structured = _get(result, "structured_content")
-    if not any(parts) and structured is not None:
-        return json.dumps(structured, ensure_ascii=False)
-    return "\n".join(filter(None, parts))
+    if not parts and structured is not None:
+        return [json.dumps(structured, ensure_ascii=False)]
+    return parts
 
 
-def _picture(result: Any) -> bytes | None:
-    """The image of a result that is nothing else."""
-    if len(result.content or ()) != 1 or result.content[0].type != "image":
-        return None
-    with suppress(ValueError):
-        return b64decode(result.content[0].data)
-    return None
-
-
-def _block_text(block: Any) -> str:
-    if (text := getattr(block, "text", None)) is not None:
-        return str(text)
+def _part(block: Any) -> str | bytes:
+    """A text, the bytes of a picture, or a line with type, name and size."""
     resource = getattr(block, "resource", None)
-    if (text := getattr(resource, "text", None)) is not None:
-        return str(text)
-    size = len(getattr(block, "data", "") or getattr(resource, "blob", "") or "")
-    kind = _get(block, "mime_type") or _get(resource, "mime_type") or block.type
+    for each in (block, resource):
+        if (text := getattr(each, "text", None)) is not None:
+            return str(text)
+    data = getattr(block, "data", "") or getattr(resource, "blob", "") or ""
+    kind = str(_get(block, "mime_type") or _get(resource, "mime_type") or block.type)
+    if data and (block.type == "image" or kind.startswith("image/")):
+        with suppress(ValueError):
+            return b64decode(data)
+    size = _get(block, "size") or len(data) * 3 // 4 - data[-2:].count("=")
+    name = getattr(block, "title", "") or getattr(block, "name", "")
     where = getattr(block, "uri", "") or getattr(resource, "uri", "")
-    about = [str(kind), f"{size:,} characters" if size else "", str(where)]
+    about = [kind, str(name or ""), f"{size:,} bytes" if size else "", str(where)]
     return f"[{', '.join(filter(None, about))}]"
 
 

@@ -120,7 +120,7 @@ class ToolCalls:
         try:
             for number, run in work.items():
                 known[number] = futures[number].result() if futures else run()
-        except BaseException:  # KeyboardInterrupt, a stop, or the tool's own sys.exit()
+        except BaseException:  # KeyboardInterrupt or a stop
             known |= {n: each.result() for n, each in futures.items() if _is_well(each)}
             for number, call in enumerate(calls):
                 output = known.get(number)

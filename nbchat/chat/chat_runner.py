@@ -177,6 +177,7 @@ class ChatRunner:
         text: str,
         load_attachments: LoadAttachments = tuple,
         *,
+        live: bool = True,
         from_cell: bool = False,
     ) -> Generator[ChatEvent, None, None]:
         """Answer a message on the calling thread; raises NbchatError while one runs.
@@ -184,7 +185,7 @@ class ChatRunner:
         Closing the generator, or an interrupt, ends the turn and keeps its partial
         answer.
         """
-        action = _message(text, load_attachments, from_cell=from_cell)
+        action = _message(text, load_attachments, live=live, from_cell=from_cell)
         return self._run_here(Job(text, action))
 
     def run_action(
@@ -514,15 +515,17 @@ def _message(
     load_attachments: LoadAttachments,
     pasted: Sequence[str] = (),
     *,
+    live: bool = True,
     from_cell: bool = False,
 ) -> Action:
     """An action that answers a message."""
 
     def answer(agent: Agent, stop: threading.Event) -> Iterable[Event]:
         attached = tuple(load_attachments())
-        return agent.run(
+        turn = agent.run(
             text, stop=stop, attached=attached, pasted=pasted, from_cell=from_cell
         )
+        return turn if live else turn.hold_back()
 
     return answer
 

@@ -150,6 +150,7 @@ class Commands:
                 self._again,
                 "[text]  answer the last message again, or send another text instead",
             ),
+            "continue": (self._continue, "continue an answer that was cut off"),
             "branch": (
                 self._branch,
                 "N text  change your message N and continue from there",
@@ -350,6 +351,11 @@ class Commands:
         if agent.can_retry and not has_answer and not text:
             return agent.retry(stop=stop)
         return self.branch(agent, agent.session.last_prompt, text, stop=stop)
+
+    def _continue(self, agent: Agent, _argument: str, stop: Stop) -> Reply:
+        if not agent.can_retry:
+            raise NbchatError("the last answer is whole; there is nothing to continue")
+        return agent.retry(stop=stop, keeps_partial=True)
 
     def _branch(self, agent: Agent, argument: str, stop: Stop) -> Reply:
         position, _, text = argument.partition(" ")

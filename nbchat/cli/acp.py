@@ -10,6 +10,7 @@ import contextlib
 import json
 import sys
 import threading
+from base64 import b64decode
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from copy import deepcopy
@@ -28,6 +29,7 @@ from nbchat.config.precedence import settings
 from nbchat.conversation import events
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import Event, StopReason
+from nbchat.conversation.pictures import picture_of
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
 from nbchat.errors import NbchatError, Stopped
@@ -456,8 +458,7 @@ def _attachments(prompt: list[Any]) -> list[Entry]:
 def _attachment(block: Any) -> Entry | None:
     match block:
         case schema.ImageContentBlock():
-            details = {"media_type": block.mime_type, "data": block.data}
-            return _attached("image", block.uri or "A picture:", details)
+            return _picture(block)
         case schema.ResourceContentBlock():
             about = "\n".join(filter(None, (block.description, block.uri)))
             name = block.title or block.name
@@ -478,6 +479,14 @@ def _file(name: str, text: str) -> dict[str, str]:
 
 def _attached(kind: str, caption: str, details: dict[str, str]) -> Entry:
     return Entry("user", caption, "", kind, json.dumps(details))
+
+
+def _picture(block: Any) -> Entry:
+    name = block.uri or "A picture:"
+    try:
+        return picture_of(b64decode(block.data)).entry(name)
+    except ValueError as error:
+        return Entry("user", f"{name} [{error}]")
 
 
 def _context_now(agent: Agent) -> schema.UsageUpdate | None:

@@ -18,7 +18,7 @@ from IPython.display import display
 from nbchat.agent.live_output import CellOutput, NotebookOutput, cell_output
 from nbchat.agent.running_turn import STOP_NOTES, Turn
 from nbchat.chat.chat_events import ChatEvent, CommandReplied
-from nbchat.conversation.entries import Compaction, Usage
+from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
     Branched,
     Compacted,
@@ -27,6 +27,7 @@ from nbchat.conversation.events import (
     CompactionProgress,
     CompactionSkipped,
     CompactionUndone,
+    ContentLeftOut,
     EntryAdded,
     PinsChanged,
     RetryScheduled,
@@ -206,6 +207,7 @@ def _note(event: ChatEvent) -> str:
             | CompactionFailed()
             | CompactionUndone()
             | CompactionChanged()
+            | ContentLeftOut()
             | PinsChanged()
             | SavingFailed()
         ):

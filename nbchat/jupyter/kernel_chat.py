@@ -19,7 +19,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, PendingCall, approvals_of
-from nbchat.agent.live_output import CellOutput
+from nbchat.agent.live_output import CellOutput, is_watched
 from nbchat.chat.attachments.attachments import load_attachments, unknown_names
 from nbchat.chat.attachments.mentions import Cell
 from nbchat.chat.attachments.value_preview import short_repr
@@ -156,7 +156,11 @@ class KernelChat:
                 self._show(self.runner.run_action(text, action))
             else:
                 loading = partial(self._attachments, text)
-                self._show(self.runner.run_message(text, loading, from_cell=True))
+                live = is_watched() or self._panel is not None
+                events = self.runner.run_message(
+                    text, loading, live=live, from_cell=True
+                )
+                self._show(events)
         finally:
             self._note_turn(cell_id, text)
 

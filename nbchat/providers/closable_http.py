@@ -10,7 +10,8 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
@@ -18,7 +19,7 @@ from typing import Any
 
 import httpx2
 
-from nbchat.errors import ProtocolFault
+from nbchat.errors import NbchatError, ProtocolFault
 from nbchat.providers.endpoint import Endpoint
 
 CONNECTIONS = httpx2.Limits(keepalive_expiry=3.0)
@@ -27,6 +28,9 @@ which is also the SDKs' own figure."""
 
 DROPPED = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
 """Errors of a dropped connection: no answer, a reset, a broken pipe."""
+
+DRAIN_SECONDS = 0.2
+"""Longest wait for the end of a body after its last event, which mostly is there."""
 
 MOST_BYTES = 32_000_000
 """Bytes of one event or page: a hundred times the longest that servers send."""
@@ -140,6 +144,32 @@ class WatchedStream:
         self._user = _CURRENT.get()
         if self._user is not None:
             self._user.hold(self)
+
+
+class DrainedStream(httpx2.SyncByteStream):
+    """The body of a response that is read to its end when it is closed.
+
+    OpenAI's SDK closes a body after its last event; the connection can then not be used
+    again, for a few bytes that end the body are not read yet.
+    """
+
+    def __init__(self, body: httpx2.SyncByteStream) -> None:
+        self._body = body
+        self._chunks = iter(body)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The bytes of the body."""
+        yield from self._chunks
+
+    def close(self) -> None:
+        """Read what little is left, then close."""
+        line, end = _CURRENT.get(), time.monotonic() + DRAIN_SECONDS
+        if line is not None:
+            line.first_byte_seconds = DRAIN_SECONDS
+        with suppress(httpx2.HTTPError, httpx2.StreamError, NbchatError):
+            while time.monotonic() < end and next(self._chunks, None) is not None:
+                pass
+        self._body.close()
 
 
 class WatchedBackend:

@@ -122,6 +122,8 @@ class Refusal:
     retry_after: float | None = None
     api: str = ""
     """The API in whose words it is, `anthropic` or `openai`; empty if unknown."""
+    parameter: str = ""
+    """The part of the request that it names, as OpenAI does in a field."""
 
     @property
     def error_class(self) -> type[ProviderError]:
@@ -146,7 +148,7 @@ def provider_error(error: Exception, endpoint: Endpoint, model: str) -> Provider
     """The ProviderError for an error of an SDK, of httpx2 or of a parser."""
     if isinstance(error.__cause__, ProviderError):  # of ours, wrapped by an SDK
         return error.__cause__
-    refusal = _refusal_of(error)
+    refusal = refusal_of(error)
     if refusal is not None:
         return refused(refusal, endpoint, model)
     if isinstance(error, UNREADABLE):
@@ -234,7 +236,8 @@ def refusal_in(status: int, body: object, headers: Mapping[str, str]) -> Refusal
         status = _status_of_types(types)
     wait = retry_after(headers)
     wait = _delay(details) if wait is None else wait
-    return Refusal(status, types, message, wait, _api_of(error))
+    parameter = str(error.get("param") or "")
+    return Refusal(status, types, message, wait, _api_of(error), parameter)
 
 
 def _api_of(error: dict[str, Any]) -> str:
@@ -249,6 +252,14 @@ def unlisted(body: object) -> object:
     return body[0] if isinstance(body, list) and body else body
 
 
+def error_fields(body: object) -> dict[str, Any]:
+    """The error in the body of a response of any shape, with its message."""
+    found = unlisted(body)
+    if isinstance(found, dict) and isinstance(found.get("error"), dict):
+        return dict(found["error"])
+    return found if isinstance(found, dict) else {"message": str(found or "")}
+
+
 def wrong_body(text: str, endpoint: Endpoint) -> ProtocolFault:
     """The error for a page instead of a stream, such as a proxy's login."""
     error = ProtocolFault(
@@ -259,7 +270,7 @@ def wrong_body(text: str, endpoint: Endpoint) -> ProtocolFault:
     return error
 
 
-def _refusal_of(error: Exception) -> Refusal | None:
+def refusal_of(error: Exception) -> Refusal | None:
     """The response of an SDK's error: `body`, with status unless it was 200."""
     if isinstance(error, httpx2.HTTPStatusError):
         return _refusal_of_response(error.response)

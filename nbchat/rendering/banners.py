@@ -19,6 +19,7 @@ from nbchat.conversation.events import (
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
+    ContentLeftOut,
     PinsChanged,
     SavingFailed,
     TurnFailed,
@@ -94,7 +95,14 @@ CompactionNotice = (
     | CompactionChanged
 )
 
-Notice = CompactionNotice | Branched | PinsChanged | SavingFailed | TurnFailed
+Notice = (
+    CompactionNotice
+    | Branched
+    | ContentLeftOut
+    | PinsChanged
+    | SavingFailed
+    | TurnFailed
+)
 
 _INLINE_TAG = re.compile(r"</?(?:a|code|em|s|span|strong)\b[^>]*>")
 _TAG = re.compile(r"<[^>]+>")
@@ -161,6 +169,8 @@ def notice_html(event: Notice) -> str:
         case Branched(earlier):
             named = f'class="nbc-branched" data-session="{escaped(earlier)}"'
             html = f"<div {named}><span>{BRANCHED}</span></div>"
+        case ContentLeftOut(parts, _, reason):
+            html = _left_out_html(text, parts, reason)
         case PinsChanged() | SavingFailed():
             html = notice_line_html(text)
         case TurnFailed():
@@ -170,9 +180,12 @@ def notice_html(event: Notice) -> str:
     return html
 
 
-def failure_html(text: str, *, can_retry: bool = False) -> str:
-    """Render why a turn failed; the panel offers to try again if that is possible."""
+def failure_html(
+    text: str, *, can_retry: bool = False, can_continue: bool = False
+) -> str:
+    """Render why a turn failed; the panel offers to try again or to continue."""
     offer = " data-retry" if can_retry else ""
+    offer += " data-continue" if can_continue else ""
     return f'<div class="nbc-error"{offer}>{escaped(text)}</div>'
 
 
@@ -181,6 +194,8 @@ def notice_text(event: Notice) -> str:
     match event:
         case Branched(earlier):
             text = f"{BRANCHED} /resume {earlier} reopens it."
+        case ContentLeftOut(parts, model):
+            text = left_out_text(parts, model)
         case PinsChanged(pins, dropped):
             text = f"Rules changed: {_plural(len(pins), 'rule')} pinned"
             text += f", {len(dropped):,} dropped" if dropped else ""
@@ -195,6 +210,28 @@ def notice_text(event: Notice) -> str:
         case _:
             text = _compaction_notice_text(event)
     return text
+
+
+def left_out_text(parts: tuple[str, ...], model: str) -> str:
+    """Say what a model did not take, in one line: it stays in the chat."""
+    first, *others = parts
+    what = f"{first} and {len(others)} more" if others else first
+    name = model.partition(":")[2] or model
+    if others:
+        kept = "They were left out of the request and stay in the chat."
+    else:
+        kept = "It was left out of the request and stays in the chat."
+    return f"{name} doesn't accept {what}. {kept}"
+
+
+def _left_out_html(text: str, parts: tuple[str, ...], reason: str) -> str:
+    """The line, which opens to all parts and the server's words."""
+    listed = "".join(f"<li>{escaped(part)}</li>" for part in parts)
+    return (
+        f'<details class="nbc-notice nbc-left-out"><summary>{escaped(text)} '
+        f'<span class="nbc-show">Show</span></summary><ul>{listed}</ul>'
+        f"<p>{escaped(reason)}</p></details>"
+    )
 
 
 def progress_text(event: CompactionProgress) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 import threading
 
 import pytest
@@ -306,16 +307,15 @@ def test_stop_between_calls_answers_those_that_did_not_run():
     assert agent.ask("go on") == "fine"
 
 
-@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_marks_the_running_call_unknown_and_later_ones_not_run(interrupt):
+def test_an_interrupt_marks_the_running_call_unknown_and_later_ones_not_run():
     def refund(order: str) -> str:
         """Refund an order, and be interrupted while the server is slow."""
-        raise interrupt
+        raise KeyboardInterrupt
 
     heard: list[Event] = []
     two = Line(calls=tuple(calls("refund", order=o).calls[0] for o in "ab"))
     agent = agent_with(two, says("fine"), tools=[refund], listener=heard.append)
-    with pytest.raises(interrupt):
+    with pytest.raises(KeyboardInterrupt):
         list(agent.run("Refund both."))
     results = agent.session.transcript[-2:]
     assert [e.content for e in results] == [
@@ -324,6 +324,20 @@ def test_an_interrupt_marks_the_running_call_unknown_and_later_ones_not_run(inte
     ]
     assert [e.entry for e in heard if isinstance(e, EntryAdded)][-2:] == results
     assert agent.ask("go on") == "fine"
+
+
+def test_a_tool_that_exits_ends_its_call_alone():
+    def refund(order: str) -> str:
+        """Refund an order with a command line."""
+        if order == "a":
+            sys.exit(2)
+        return "refunded"
+
+    two = Line(calls=tuple(calls("refund", order=o).calls[0] for o in "ab"))
+    agent = agent_with(two, says("fine"), tools=[refund])
+    assert agent.ask("Refund both.") == "fine"
+    results = [e.content for e in agent.session.transcript if e.role == "tool"]
+    assert results == ["error: exit code 2", "refunded"]
 
 
 def test_an_interrupted_turn_keeps_what_had_arrived():

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.agent_loop import BROKEN_OFF
+from nbchat.agent.agent_loop import BROKEN_OFF, GO_ON
 from nbchat.chat.chat_events import AgentReady
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.memory.words import Words
@@ -16,6 +16,7 @@ from nbchat.conversation.events import (
     Delta,
     EntryAdded,
     Event,
+    RetryScheduled,
     TextDelta,
     ThinkingDelta,
     UsageReported,
@@ -118,7 +119,7 @@ def test_partial_thoughts_are_kept_to_read_and_take_no_context(said: str):
         *[TextDelta(said)] * bool(said),
     ]
     provider = BreakingOff(*pieces, script=(says("Fine."),))
-    agent = Agent(provider)
+    agent = Agent(provider, attempts=1)
     list(agent.run("What is it?"))
     thought, answer = agent.session.transcript[-2:]
     assert (thought.role, thought.content) == ("thinking", "Let me see.")
@@ -128,6 +129,14 @@ def test_partial_thoughts_are_kept_to_read_and_take_no_context(said: str):
     assert usage.dropped_tokens == counter.count("Let me see.")
     assert usage.output_tokens == usage.dropped_tokens + counter.count(said)
     assert agent.ask("Go on.") == "Fine."
+
+
+def test_after_thoughts_alone_a_broken_stream_is_asked_for_again():
+    provider = BreakingOff(ThinkingDelta("Let me "), script=(says("Fine."),))
+    agent = Agent(provider)
+    events = list(agent.run("What is it?"))
+    assert any(isinstance(each, RetryScheduled) for each in events)
+    assert [e.content for e in agent.session.transcript] == ["What is it?", "Fine."]
 
 
 def test_an_answer_with_a_lost_connection_is_billed_too():
@@ -194,6 +203,20 @@ def test_a_turn_that_broke_in_its_answer_can_be_tried_again_in_the_panel():
     assert agent.can_retry
     assert "It is late." in shown(agent.retry())
     assert agent.session.last_answer == "It is late."
+    assert not agent.can_retry
+
+
+def test_an_answer_that_was_cut_off_is_continued_where_it_ended():
+    provider = BreakingOff(TextDelta("It is "), script=(says("late."),))
+    agent = Agent(provider)
+    state = PanelState()
+    for event in [AgentReady(agent), *agent.run("Where is W1?")]:
+        state.fold(event)
+    assert "data-continue" in str(state.snapshot()["items"])
+    assert agent.retry(keeps_partial=True).result() == "late."
+    said = [e.content for e in agent.session.transcript if e.role == "assistant"]
+    assert said == ["It is ", "late."]
+    assert agent.session.transcript[2].content == GO_ON
     assert not agent.can_retry
 
 

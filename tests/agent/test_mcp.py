@@ -1,5 +1,6 @@
 """MCP servers, real ones in processes of their own, over stdio and HTTP."""
 
+import base64
 import json
 import socket
 import subprocess
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import pytest
 from ports import free_port
+from refusing_server import png
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import McpServer, McpServers, read_servers, servers_of
 from nbchat.conversation.events import EntryAdded, TurnFinished
 from nbchat.errors import ConfigError, NbchatError
+from nbchat.providers.base import image_of
 from nbchat.testing import ScriptedProvider, calls, says
 
 DESK = str(Path(__file__).parents[1] / "support" / "mcp_desk.py")
@@ -236,3 +239,81 @@ def test_an_invalid_file_is_refused_in_one_line(content, said):
 def test_a_name_that_is_not_connected_is_refused(servers):
     with pytest.raises(NbchatError, match="no MCP server 'x' is connected"):
         servers.disconnect("x")
+
+
+CONTENTS = str(Path(__file__).parents[1] / "support" / "mcp_contents.py")
+
+PICTURE = base64.b64encode(png()).decode()
+IMAGE = {"type": "image", "data": PICTURE, "mimeType": "image/png"}
+TEXT = {"type": "text", "text": "Took the screenshot."}
+AUDIO = {"type": "audio", "data": PICTURE, "mimeType": "audio/wav"}
+BLOB = {"uri": "file:///a.pdf", "mimeType": "application/pdf", "blob": PICTURE}
+SHOT = {"uri": "file:///a.png", "mimeType": "image/png", "blob": PICTURE}
+NOTE = {"uri": "file:///a.txt", "mimeType": "text/plain", "text": "the note"}
+LINK = {"type": "resource_link", "uri": "https://x.org/a", "name": "a", "size": 2_000}
+CUT = {"type": "image", "data": PICTURE[:60], "mimeType": "image/png"}
+SIZE = len(png())
+
+RETURNED = {
+    "one_picture": ([IMAGE], "[1 picture follows]", 1),
+    "text_and_picture": (
+        [TEXT, IMAGE],
+        "Took the screenshot.\n[picture 1 of 1 follows]",
+        1,
+    ),
+    "two_pictures": ([IMAGE, IMAGE], "[2 pictures follow]", 2),
+    "in_order": (
+        [IMAGE, TEXT, IMAGE],
+        "[picture 1 of 2 follows]\nTook the screenshot.\n[picture 2 of 2 follows]",
+        2,
+    ),
+    "audio": ([TEXT, AUDIO], f"Took the screenshot.\n[audio/wav, {SIZE} bytes]", 0),
+    "file": (
+        [{"type": "resource", "resource": BLOB}],
+        f"[application/pdf, {SIZE} bytes, file:///a.pdf]",
+        0,
+    ),
+    "picture_file": (
+        [{"type": "resource", "resource": SHOT}],
+        "[1 picture follows]",
+        1,
+    ),
+    "note": ([{"type": "resource", "resource": NOTE}], "the note", 0),
+    "link": ([LINK], "[resource_link, a, 2,000 bytes, https://x.org/a]", 0),
+    "cut": (
+        [TEXT, CUT],
+        "Took the screenshot.\n[45 bytes that cannot be read as a picture]",
+        0,
+    ),
+    "nothing": ([], "", 0),
+    "structured": (
+        {"content": [], "structuredContent": {"a": [1]}},
+        '{"a": [1]}',
+        0,
+    ),
+    "failed": (
+        {"content": [TEXT, IMAGE], "isError": True},
+        "error: NbchatError: Took the screenshot.",
+        0,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpServers]:
+    file = tmp_path_factory.mktemp("mcp") / "contents.json"
+    file.write_text(json.dumps({name: each[0] for name, each in RETURNED.items()}))
+    server = McpServer("c", sys.executable, (CONTENTS, str(file)))
+    with McpServers([server], call_seconds=30) as connected:
+        yield connected
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_a_result_reaches_the_model_as_it_is(contents, name):
+    _, text, pictures = RETURNED[name]
+    provider = ScriptedProvider(calls(f"c__{name}"), says("Done."))
+    agent = Agent(provider, tools=contents.tools)
+    (found,) = results(agent, "look")
+    assert found == text or (name == "failed" and found.startswith(text))
+    sent = provider.requests[-1].history
+    assert sum(image_of(each) is not None for each in sent) == pictures

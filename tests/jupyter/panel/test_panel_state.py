@@ -28,6 +28,7 @@ from nbchat.conversation.events import (
     CompactionFailed,
     CompactionProgress,
     CompactionStarted,
+    ContentLeftOut,
     Event,
     RetryScheduled,
     SavingFailed,
@@ -111,6 +112,22 @@ def test_errors_and_early_ends_are_shown() -> None:
     for words in ("disk full", "output limit", "no key"):
         assert words in text
     assert view.state["is_busy"] is False
+
+
+def test_what_a_model_did_not_take_is_one_line_that_opens() -> None:
+    parts = (
+        "the picture <b>.png",
+        "the tool search",
+        "the thinking of an earlier model",
+    )
+    view = shown(TurnStarted("x"), ContentLeftOut(parts, "openai:m", "no <images>"))
+    (html,) = [each for each in view.items.values() if "nbc-left-out" in each]
+    assert (
+        "m doesn&#x27;t accept the picture &lt;b&gt;.png and 2 more. They were left out "
+        "of the request and stay in the chat."
+    ) in html
+    assert "no &lt;images&gt;" in html
+    assert html.startswith("<details")
 
 
 def test_a_queued_message_makes_the_panel_busy() -> None:

@@ -34,6 +34,7 @@ from nbchat.conversation.events import (
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
+    ContentLeftOut,
     EntryAdded,
     Event,
     PinsChanged,
@@ -141,6 +142,7 @@ class PanelState:
                 | CompactionSkipped()
                 | CompactionFailed()
                 | Branched()
+                | ContentLeftOut()
                 | PinsChanged()
                 | SavingFailed()
             ):
@@ -209,7 +211,7 @@ class PanelState:
         match event:
             case CompactionStarted():
                 return [*shown, *self._set(activity="Compacting", retry=None)]
-            case Branched() | PinsChanged() | SavingFailed():
+            case Branched() | ContentLeftOut() | PinsChanged() | SavingFailed():
                 return [*shown, *self._measure()]
         return [*shown, *self._measure(activity="", retry=None)]
 

@@ -10,6 +10,7 @@ from typing import Any
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import (
     Branched,
+    ContentLeftOut,
     EntryAdded,
     Event,
     PinsChanged,
@@ -103,14 +104,11 @@ class TranscriptView:
                 return [*self._end_turn(session), *noted]
             case TurnFailed():
                 ended = [*self.drop_failures(), *self._end_turn(session)]
-                can_retry = session is not None and has_unfinished_turn(
-                    session.transcript
-                )
-                html = failure_html(event.message, can_retry=can_retry)
+                html = _failure(event.message, session)
                 notice = self._items.show(html)
                 self._failures = [operation["key"] for operation in notice]
                 return [*ended, *notice]
-            case Branched() | PinsChanged() | SavingFailed():
+            case Branched() | ContentLeftOut() | PinsChanged() | SavingFailed():
                 return self._items.show(notice_html(event))
         return self.banners.fold(event)
 
@@ -318,3 +316,12 @@ def _block_end(text: str) -> int:
         is_in_code = bisect_left(fences, found.end()) % 2 == 1
         end = end if is_in_code else found.end()
     return end
+
+
+def _failure(message: str, session: Session | None) -> str:
+    """Why a turn failed; its text may be continued, if some had arrived."""
+    can_retry = session is not None and has_unfinished_turn(session.transcript)
+    can_continue = (
+        session is not None and can_retry and session.transcript[-1].is_incomplete
+    )
+    return failure_html(message, can_retry=can_retry, can_continue=can_continue)

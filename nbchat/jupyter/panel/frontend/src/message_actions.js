@@ -148,7 +148,7 @@ export class Actions {
     rows.forEach((row) => this.drawRow(row, context));
     const { log } = this.panel.parts;
     /** @type {NodeListOf<HTMLButtonElement>} */
-    const others = log.querySelectorAll(".nbc-back, .nbc-again, .nbc-retry");
+    const others = log.querySelectorAll(".nbc-back, .nbc-again, .nbc-continue, .nbc-retry");
     others.forEach((each) => (each.disabled = isBlocked));
   }
 
@@ -189,6 +189,7 @@ export class Actions {
     const answer = pressedIn(event, ".nbc-rules .nbc-decision button");
     if (answer) this.panel.say(`/rules ${answer.dataset.answer}`);
     if (pressedIn(event, ".nbc-again")) this.panel.command("/again");
+    if (pressedIn(event, ".nbc-continue")) this.panel.command("/continue");
     const pressed = pressedIn(event, ".nbc-action");
     const row = pressed && this.rows.get(Number(pressed.parentElement?.dataset.key));
     if (row) this.act(pressed.dataset.action ?? "", row, pressed);
@@ -273,6 +274,9 @@ export function addBackButton(note) {
  */
 export function addAgainButton(note) {
   if (!note.matches(".nbc-error[data-retry]")) return;
+  if (note.matches("[data-continue]")) {
+    note.append(button("nbc-continue", "Continue", "Write the rest of the answer"));
+  }
   note.append(button("nbc-again", "Try again", "Answer the same message again"));
 }
 
