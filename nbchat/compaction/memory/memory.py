@@ -279,7 +279,7 @@ class _Packing:
             "calls": reading.calls.lines(),
             "records": reading.records.lines(),
         }
-        room = self._left - NOTE_TOKENS
+        room = self._left - min(NOTE_TOKENS, self._left // 4)
         needed = {name: self._size(name, lines) for name, lines in offered.items()}
         given = shared_out(room, {**needed, "newest": UNLIMITED})
         if given["records"] < needed["records"]:
@@ -307,7 +307,8 @@ class _Packing:
         )
         self.facts += [fact for line in kept for fact in line.facts]
         self._add(name, _memory_lines(name, kept))
-        if missing := len(lines) - len(kept):
+        missing = len(lines) - len(kept)
+        if missing and name != "variables":  # the kernel has them, no message does
             self._missing.append(f"{_counted(missing, 'line')} of {name}")
 
     def _add_newest(self) -> None:
