@@ -279,7 +279,7 @@ class _Packing:
             "calls": reading.calls.lines(),
             "records": reading.records.lines(),
         }
-        room = self._left - min(NOTE_TOKENS, self._left // 4)
+        room = self._left - min(NOTE_TOKENS, self._left // 3)
         needed = {name: self._size(name, lines) for name, lines in offered.items()}
         given = shared_out(room, {**needed, "newest": UNLIMITED})
         if given["records"] < needed["records"]:
