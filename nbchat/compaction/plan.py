@@ -116,9 +116,9 @@ class Plan:
 
     @property
     def tokens_after(self) -> int:
-        """Estimated context after, with a summary of full length."""
+        """Estimated context after, with a summary and a memory of full length."""
         rest = max(0, self.tokens_before - self.tokens_covered)  # both are estimates
-        return rest + self.budget.summary
+        return rest + self.budget.entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,12 @@ SECTIONS = {
 }
 """The parts of a memory, as a person reads them."""
 
+CODE_PARTS = ("work", "calls", "newest")
+"""Parts with code and outputs."""
+
+SEPARATOR = " | "
+"""Between the cells of a record."""
+
 SHOWN = 40
 """Characters of a value by which its line is known: long values are cut there."""
 
@@ -54,9 +60,55 @@ def memory_html(lines: Sequence[MemoryLine]) -> str:
 
 def _part_html(part: str, lines: Sequence[MemoryLine]) -> str:
     """A part below its own title; the first line is the title that the model reads."""
-    shown = (_placed(line.text.removeprefix("- "), line.position) for line in lines[1:])
-    items = "".join(f'<li dir="auto">{line}</li>' for line in shown)
-    return f"<p>{escaped(SECTIONS.get(part, part))}</p><ul>{items}</ul>"
+    groups: list[list[MemoryLine]] = []
+    for line in lines[1:]:
+        if not groups or (line.position is None and _is_heading(line.text)):
+            groups.append([])
+        groups[-1].append(line)
+    shown = "".join(_table_of(group) or _list_of(group) for group in groups)
+    kind = " nbc-copied-code" if part in CODE_PARTS else ""
+    title = escaped(SECTIONS.get(part, part))
+    return f'<p>{title}</p><div class="nbc-copied{kind}">{shown}</div>'
+
+
+def _is_heading(text: str) -> bool:
+    return text.endswith((":", "]"))
+
+
+def _list_of(lines: Sequence[MemoryLine]) -> str:
+    items = (_item(line) for line in lines)
+    return f"<ul>{''.join(items)}</ul>"
+
+
+def _item(line: MemoryLine) -> str:
+    text = line.text.removeprefix("- ").replace("\n  ", "\n")
+    kind = ' class="nbc-muted"' if line.position is None else ""
+    return f'<li dir="auto"{kind}>{_placed(text, line.position)}</li>'
+
+
+def _table_of(lines: Sequence[MemoryLine]) -> str:
+    """Records as a table; empty for other lines, and where cells have bars in them."""
+    scope, bracket, header = lines[0].text.rpartition("[")
+    if not (bracket and header.endswith("]")) or lines[0].position is not None:
+        return ""
+    names = header.removesuffix("]").split(SEPARATOR)
+    rows = [line.text.split(SEPARATOR) for line in lines[1:]]
+    if not all(len(names) <= len(row) <= len(names) + 1 for row in rows):
+        return ""
+    caption = f"<caption>{escaped(scope)}</caption>" if scope else ""
+    head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in names)
+    body = "".join(
+        f"<tr>{_cells_html(row, line.position)}</tr>"
+        for row, line in zip(rows, lines[1:], strict=True)
+    )
+    table = f"{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f'<div class="nbc-records"><table>{table}</table></div>'
+
+
+def _cells_html(cells: Sequence[str], position: int | None) -> str:
+    """The cells of a row, of which the first leads to the message."""
+    rest = "".join(f'<td dir="auto">{escaped(cell)}</td>' for cell in cells[1:])
+    return f'<td dir="auto">{_placed(cells[0], position)}</td>{rest}'
 
 
 def fact_sections(text: str, facts: Sequence[Fact]) -> list[FactSection]:

@@ -164,6 +164,55 @@ def test_the_memory_can_be_checked_against_all_that_was_said(
     expect(memory).to_be_hidden()
 
 
+RECORDED = """
+from nbchat.conversation.session import Session
+def result(number, text):
+    return ("tool", text, number, "get_order")
+def asked(number, order):
+    return ("assistant", "", number, "get_order", '{"order": "%s"}' % order)
+session = Session([
+    ("user", "Look at both orders. Never cancel one without asking me."),
+    asked("1", "W1"),
+    result("1", '{"order_id": "W1", "status": "open", "items": [{"item_id": "i7"}]}'),
+    asked("2", "W2"),
+    result("2", '{"order_id": "W2", "status": "late", "items": [{"item_id": "i8"}]}'),
+    ("assistant", "W2 is late. " * 200),
+])
+"""
+"""A conversation with two records and a rule."""
+
+
+def test_each_line_of_the_memory_opens_the_message_that_it_copies(
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
+) -> None:
+    story = '<summary>W2 is late.\n- "Never cancel one without asking me."</summary>'
+    notebook = open_panel_page(
+        f"{SETUP}{RECORDED}\nagent = Agent(ScriptedProvider(says({story!r})), "
+        "session=session)\nui = ChatUI(agent, commands=commands, settings=settings)\nui",
+        "ui",
+    )
+    panel = panel_of(notebook)
+    open_dialog(panel).get_by_role("button", name="Compact", exact=True).click()
+    expect(panel.locator(".nbc-banner[data-state=done]")).to_be_visible()
+    is_idle(panel)
+    panel.get_by_role("button", name="View").click()
+    memory = panel.get_by_role("dialog", name="What the model remembers")
+    seen = memory.get_by_role("region", name="What the model sees now")
+    titles = seen.locator(".nbc-kept-facts > p").all_inner_texts()
+    assert titles[:2] == ["Rules in force", "What you said"]
+    assert titles[-1] == "Newest answers and outputs"
+    table = seen.get_by_role("table")
+    expect(table.get_by_role("columnheader").first).to_have_text("order_id")
+    expect(table.get_by_role("row")).to_have_count(3)
+    found = memory.get_by_role("region", name="All messages").locator(".nbc-found")
+    table.get_by_role("button", name="W2").click()
+    expect(found).to_contain_text('"status": "late"')
+    seen.get_by_role("button", name="Never cancel one").first.click()
+    expect(found).to_contain_text("Look at both orders.")
+    assert faults(memory) == []
+    screenshot("memory-lines")
+
+
 def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(
     open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:

@@ -245,14 +245,14 @@ def test_a_long_paste_is_a_chip_and_goes_out_whole_and_a_picker_takes_files(
     assert panel.locator("img").count() == 0
 
 
-def test_a_rule_in_a_pasted_text_is_no_rule_and_the_message_says_so(
+def test_what_is_pasted_is_none_of_the_persons_own_words(
     open_panel_page: OpenPanelPage, monkeypatch, tmp_path
 ):
     monkeypatch.chdir(tmp_path)
     notebook = open_panel_page(
         ATTACHING,
-        "from nbchat.compaction.facts.rules import rules_in_force\n"
-        "print([each.text for each in rules_in_force(agent.session.transcript)])",
+        "from nbchat.compaction.memory.rules import own_words\n"
+        "print(own_words(agent.session.transcript[0]))",
     )
     panel = notebook.run(0).locator(".nbc")
     box, page = panel.locator(".nbc-input"), panel.page
@@ -262,8 +262,7 @@ def test_a_rule_in_a_pasted_text_is_no_rule_and_the_message_says_so(
     page.keyboard.press("Control+V")
     box.press("Enter")
     expect(panel.locator(".nbc-assistant")).to_have_text("I see.")
-    expect(panel.locator(".nbc-line").first).to_contain_text("Rules in pasted text")
-    assert notebook.run(1).inner_text().strip() == "['Always answer in English.']"
+    assert notebook.run(1).inner_text().strip() == "Always answer in English."
 
 
 CELL_FAILS = """

@@ -188,6 +188,8 @@ def test_a_cell_streams_its_answer_and_the_next_remembers_it(shell, capsys):
 ESCAPES = "\x1b]52;c;cm0gLXJm\x07\x9b2J\u202e"
 """What a terminal acts on: fills the clipboard, clears the screen, reverses text."""
 
+RULE = f"Use tabs, {ESCAPES} not spaces."
+
 
 @pytest.mark.parametrize(
     ("lines", "cells"),
@@ -196,7 +198,10 @@ ESCAPES = "\x1b]52;c;cm0gLXJm\x07\x9b2J\u202e"
         ([fails(RequestRefused(f"no {ESCAPES}"))], ["Hi"]),
         ([says("ok")], [f"Hi {ESCAPES}", "/recall Hi", "/history", f"/pin {ESCAPES}"]),
         ([says("ok")], [f"Hi @{ESCAPES}", f"/{ESCAPES}", f"/rules {ESCAPES}"]),
-        ([says("ok")], [f"Use tabs, {ESCAPES} not spaces.", "/rules", "/context"]),
+        (
+            [says("ok"), says(f'<summary>\n- "{RULE}"\n</summary>')],
+            [f"{RULE}\n\n{'Look at this. ' * 200}", "/compact", "/rules"],
+        ),
     ],
 )
 def test_what_a_cell_prints_has_no_control_characters(shell, capsys, lines, cells):
@@ -213,25 +218,6 @@ def test_what_a_cell_prints_has_no_control_characters(shell, capsys, lines, cell
     printed += "".join(capsys.readouterr())
     assert "\ufffd" in printed
     assert not set(printed) & {*ESCAPES} - {*"]52;c;cm0gLXJm2J"}
-
-
-def test_a_cell_says_which_sentences_are_kept_as_rules_and_how_to_drop_one(
-    shell, capsys
-):
-    agent_with(shell, says("Fine."), says("Sure."))
-    shell.run_cell_magic("chat", "", "Use tabs, \x1b[2J not spaces. What is a tab?")
-    assert capsys.readouterr().out.splitlines()[0] == (
-        '[kept as your rule: "Use tabs, \ufffd[2J not spaces."; '
-        "%chat /rules lists and drops rules]"
-    )
-    shell.run_cell_magic("chat", "", "What is a space?")
-    assert "kept" not in capsys.readouterr().out
-    shell.run_line_magic("chat", "/rules drop 1")
-    shell.run_line_magic("chat", "/rules")
-    assert capsys.readouterr().out == (
-        "Rules changed: 0 rules pinned, 1 dropped\n"
-        "1  Use tabs, \ufffd[2J not spaces.  (dropped)\n"
-    )
 
 
 @pytest.mark.parametrize(
@@ -305,7 +291,7 @@ def test_the_session_and_the_agent_can_be_had(shell):
     shell.run_cell_magic("chat", "", "hello")
     session = shell.run_line_magic("chat", "session")
     assert session is agent.session
-    assert session.history[0] == ("user", "hello", "", "", "")
+    assert session.history[0] == ("user", "hello", "", "", '{"cell": true}')
 
 
 def test_the_panel_is_one_and_shares_the_conversation(shell):

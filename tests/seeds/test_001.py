@@ -156,7 +156,7 @@ def test_2_history_replacement_resets_the_token_budget():
     agent.ask("Where is it?")
     assert agent.engine.input_tokens == 0
     assert len(agent.session.history) == 1
-    assert agent.engine.tracker.context_tokens(agent.session) < 300
+    assert agent.engine.tracker.context_tokens(agent.session) < 1_000 * 0.6
 
 
 def test_2_non_intrusive_all_that_was_said_stays_as_it_was():
@@ -482,7 +482,7 @@ def test_6_max_tokens_keep_the_summary_concise(server: FaultServer, kind: str):
     (record,) = records(list(agent.run("one")))
     body = server.requests[1].body
     limit = body.get("max_tokens") or body.get("max_completion_tokens")
-    assert 100 <= limit <= 512
+    assert 50 <= limit <= 512
     assert "At most" in text_of(messages(body)[-1])
     assert record.status == "done"
 
@@ -597,7 +597,7 @@ TRIAGE = {
 def triage(request: Request) -> Line:
     """A model that calls the tool it is told to."""
     if request.answer_tag:
-        return says("<summary>Tickets are being triaged, one by one.</summary>")
+        return says("<summary>T1 and the others are triaged, one by one.</summary>")
     if request.tool_choice == "none":
         return says("All done.")
     return calls(request.tool_choice, **TRIAGE.get(request.tool_choice, {}))
@@ -696,12 +696,12 @@ def told_in_a_window(window: int, threshold: int | None = None) -> Agent:
     return agent
 
 
-def test_10_dynamic_threshold_leaves_the_newest_words_beside_the_summary():
-    history = told_in_a_window(128_000).session.history
-    assert history[0].role == "summary"
-    newest = [entry.content for entry in history[1:]]
-    assert newest[-2:] == ["question 8", "The last answer."]
-    assert TokenCounter().count_entries(history[1:]) <= 128_000 / 160
+def test_10_dynamic_threshold_leaves_one_entry_with_the_newest_words_in_it():
+    (entry,) = told_in_a_window(128_000).session.history
+    assert entry.role == "summary"
+    assert "\n- (assistant: " in entry.content
+    assert ") question 8\n" in entry.content
+    assert "\nassistant: The last answer.\n" in entry.content
 
 
 def test_10_a_threshold_that_is_set_leaves_a_single_entry_as_the_document_says():

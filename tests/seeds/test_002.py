@@ -8,8 +8,8 @@ Not taken over, and why:
 - "[Context Summary - N messages summarized]" as a system message: a summary is
   material where it can give no orders, and the banner says how much it covers;
 - the system prompt as a message that could be missed: it never is part of the history;
-- headings with "##" around the lists: titles inside the facts, so that no text can pass
-  for them;
+- headings with "##" around the lists of files, commands and errors: each line stands
+  below a title beside the summary, with the place that it copies;
 - batches of summary requests: there is never more than one to ask for;
 - the plan's own packages, steps, efforts and approvals.
 """
@@ -59,10 +59,10 @@ TRIGGER, TARGET = 32_000, 24_000
 """80 % and 60 % of it."""
 
 SYSTEM = "You are the deployment desk. Answer like a careful engineer."
-LONG = "The deployment of the billing service went on as planned, step by step. " * 70
+LONG = "The deployment of billing 4.1 went on as planned, step by step. " * 62
 """About 1,000 tokens."""
 
-TOLD = "The user rolls out the billing service; version 4 waits for a review."
+TOLD = "The user rolls out billing; version 4.1 waits for a review."
 CODING = next(run for run in read_trajectories() if run.name.startswith("openhands"))
 
 
@@ -110,6 +110,21 @@ def provider_at(server: FaultServer, kind: str) -> SdkProvider:
 
 
 DIALECTS = {"openai": OpenAIDialect(), "anthropic": AnthropicDialect()}
+
+
+TESTED = '{"command": "pytest -x /srv/app/billing.py config/prod.yaml"}'
+REFUSED = "<exit_code>2</exit_code>\nTypeError: port must be int"
+DEPLOYED = [
+    ("user", "Roll out billing."),
+    ("assistant", "", "1", "run_shell", TESTED),
+    ("tool", REFUSED, "1", "run_shell"),
+    ("assistant", "", "2", "run_shell", TESTED),
+    ("tool", REFUSED, "2", "run_shell"),
+    ("assistant", "", "3", "run_shell", '{"command": "systemctl restart web"}'),
+    ("tool", "error: unit web not found", "3", "run_shell", '{"is_error": true}'),
+    ("assistant", f"There is no such unit. {LONG}"),
+]
+"""Commands of which none succeeds: an exit status, and an error of the tool."""
 
 
 # Requirements, functional
@@ -162,18 +177,12 @@ def test_functional_3_what_matters_is_asked_for_and_kept_by_code_as_well():
         assert fact in kept
 
 
-def test_functional_4_prose_and_hybrid_differ_in_what_code_adds():
-    found = {}
-    for summarizer in ("prose", "hybrid"):
-        config = settings(policy=POLICY, summarizer=summarizer)
-        provider = ScriptedProvider(chatting, window=WINDOW)
-        session = Session([*CODING.entries])
-        agent = Agent(provider, engine=build_engine(config, provider), session=session)
-        list(agent.compact())
-        found[summarizer] = agent.session.history[0].content
-    assert {summary_text(each) for each in found.values()} == {TOLD}
-    assert "Files referenced:" in found["hybrid"]
-    assert "Files referenced:" not in found["prose"]
+def test_functional_4_code_adds_to_the_prose_of_a_model():
+    agent = agent_with(session=Session([*said(10), *DEPLOYED, *said(10)]))
+    list(agent.compact())
+    entry = agent.session.history[0].content
+    assert summary_text(entry) == TOLD
+    assert "/srv/app/billing.py" in "\n".join(summary_facts(entry))
 
 
 def test_functional_5_a_person_compacts_with_summarize_below_any_trigger(store):
@@ -426,7 +435,7 @@ def test_llm_summarizer_asks_a_faster_model_for_at_most_2000_tokens(server, kind
     (asked,) = [each.body for each in server.requests if each.body]
     assert asked["model"] == "fast-model"
     assert asked["max_tokens"] == 3_000  # with room to close the tag
-    assert "At most 800 words" in str(asked["messages"])
+    assert "At most 1000 words" in str(asked["messages"])
     assert agent.session.compactions[-1].model == f"{kind}:fast-model"
 
 
@@ -448,39 +457,29 @@ def test_llm_summarizer_writes_roles_calls_and_results_into_the_transcript():
 
 
 def test_hybrid_summarizer_lists_files_commands_and_errors_once_each():
-    asked = (
-        "Look at /srv/app/billing.py and /srv/app/billing.py, then config/prod.yaml.\n"
-        "```bash\npytest -x tests/billing\n```\n"
-        "It says:\nTypeError: port must be int"
-    )
-    session = Session([
-        ("user", asked),
-        ("assistant", "", "1", "run_shell", '{"command": "systemctl restart web"}'),
-        ("tool", "error: unit web not found", "1", "run_shell", '{"is_error": true}'),
-        ("assistant", f"There is no such unit. {LONG}"),
-        *said(10),
-    ])  # fmt: skip
-    agent = agent_with(session=session)
+    agent = agent_with(session=Session([*DEPLOYED, *said(10)]))
     list(agent.compact())
     lines = summary_facts(agent.session.history[0].content)
-    files, commands, errors = (
-        lines.index(title)
-        for title in (
-            "Files referenced:",
-            "Commands executed:",
-            "Errors encountered:",
-        )
+    files, error, calls_made = map(
+        lines.index,
+        (
+            "Files, tables and addresses:",
+            "Last error:",
+            "Calls made, and the first words that came back:",
+        ),
     )
-    assert files < commands < errors
-    assert lines[files + 1 : commands] == ["/srv/app/billing.py", "config/prod.yaml"]
-    assert lines[commands + 1 : errors] == [
-        "pytest -x tests/billing",
-        "systemctl restart web (failed)",
-    ]
-    assert lines[errors + 1 : errors + 3] == [
-        "TypeError: port must be int",
-        "unit web not found (from systemctl restart web)",
-    ]
+    assert lines[files + 1] == "/srv/app/billing.py | config/prod.yaml"
+    assert lines[error + 1] == (
+        "error: unit web not found (running: systemctl restart web)"
+    )
+    tested, restarted = lines[calls_made + 2 :][:2]
+    assert tested == (
+        "run_shell(command: pytest -x /srv/app/billing.py config/prod.yaml) (2 times) "
+        '→ failed: "<exit_code>2</exit_code>" … "TypeError: port must be int"'
+    )
+    assert restarted == (
+        'run_shell(command: systemctl restart web) → failed: "error: unit web not found"'
+    )
 
 
 def test_hybrid_summarizer_finds_the_files_a_real_coding_agent_worked_on():
@@ -490,7 +489,7 @@ def test_hybrid_summarizer_finds_the_files_a_real_coding_agent_worked_on():
     edited = [e.arguments.get("path", "") for e in folded if e.is_call]
     last = next(path for path in reversed(edited) if "." in path.rpartition("/")[2])
     lines = summary_facts(agent.session.history[0].content)
-    assert any(line.partition(" (")[0] == last for line in lines)
+    assert any(last in line.split(" | ") for line in lines)
 
 
 # Implementation steps

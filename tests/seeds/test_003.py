@@ -161,9 +161,9 @@ def test_strategy_2_one_request_asks_for_decisions_open_issues_and_the_state():
     until_compacted(agent)
     (asked,) = summary_requests(agent)
     prompt = asked.history[0].content.rpartition("</recent>")[2]
-    assert "what was decided" in prompt
-    assert "what is open" in prompt
-    assert "what is done" in prompt
+    assert "each rule, preference and final decision in force" in prompt
+    assert "what is unanswered or waits for a decision" in prompt
+    assert "State (what exists and can be used without asking again" in prompt
     assert re.search(r"At most \d+ words", prompt)
 
 
@@ -289,8 +289,9 @@ def test_protection_rules_what_a_user_asked_to_be_respected_stays_word_for_word(
 
     def quoting(asked: Request) -> Line:
         """A model that quotes what holds in its first summary alone."""
-        told = f"<summary>{TOLD}\n{next(quotes, '')}</summary>"
-        return says(told) if asked.answer_tag else says(LONG)
+        if not asked.answer_tag:
+            return says(LONG)
+        return says(f"<summary>{TOLD}\n{next(quotes, '')}</summary>")
 
     agent = agent_with(*[quoting] * 400)
     list(agent.run(f"Analyse the sales. {' '.join(rules)} Then tell me."))
@@ -619,9 +620,13 @@ def test_monitoring_gives_pre_post_and_savings_as_the_document_shows_them():
 
 
 def test_monitoring_sums_up_what_was_made_saved_and_paid():
+    def naming(asked: Request) -> Line:
+        told = f"<summary>{TOLD} Region R3 is the largest.</summary>"
+        return says(told if asked.answer_tag else LONG)
+
     agent = agent_with(
         calls("database_query"),
-        *[chatting] * 200,
+        *[naming] * 200,
         tools=[tool_giving("database_query", lambda: json.dumps(ROWS))],
     )
     made = until_compacted(agent, times=3)

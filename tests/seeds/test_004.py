@@ -1143,7 +1143,7 @@ def crowded(system_tokens: int, *lines: ScriptedReply) -> Agent:
 
 
 def test_fr_5_3_1_fewer_messages_stay_where_they_would_not_fit():
-    roomy, narrow = crowded(9_600), crowded(12_800)
+    roomy, narrow = crowded(9_600), crowded(13_000)
     list(roomy.run("And?"))
     assert roomy.session.compaction.note == ""
     assert contents(roomy.session.history[1:4]) == [text(300)] * 3
@@ -1324,7 +1324,10 @@ def prompt_after(store: SessionStore, *lines: str) -> str:
 @pytest.mark.parametrize(
     ("style", "words"),
     [
-        ("general", ("what the user wants", "decided and why", "what comes next")),
+        (
+            "general",
+            ("what the user wants", "final decision in force", "the next step"),
+        ),
         ("technical", ("commands", "configuration", "file paths", "errors")),
         (
             "code",

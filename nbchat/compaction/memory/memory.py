@@ -45,8 +45,8 @@ WORDS_SHARE, MOST_WORDS_SHARE = 0.5, 0.75
 share they may take before one of them is left out; without tools they may take all that
 rules leave. Where no model writes, readers need the words more than all else."""
 
-SHARES = {"variables": 0.2, "work": 0.3, "calls": 0.1, "records": 0.3, "newest": 0.1}
-"""How the parts divide what rules and words leave. Notebooks need variables and work,
+SHARES = {"variables": 20, "work": 30, "calls": 10, "records": 30, "newest": 10}
+"""In percent, how the parts divide what rules and words leave. Notebooks need variables and work,
 desks need records and calls; each kind leaves the other's share to the rest. The newest
 messages take what is left in any case, so their own share is small."""
 
@@ -368,7 +368,7 @@ def shared_out(room_tokens: int, needed: Mapping[str, int]) -> dict[str, int]:
     waiting, room = dict(needed), max(room_tokens, 0)
     while waiting:
         total = sum(SHARES[name] for name in waiting)
-        shares = {name: int(room * SHARES[name] / total) for name in waiting}
+        shares = {name: room * SHARES[name] // total for name in waiting}
         content = [name for name in waiting if waiting[name] <= shares[name]]
         if not content:
             return given | shares

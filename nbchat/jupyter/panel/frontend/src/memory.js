@@ -59,7 +59,7 @@ export class MemoryDialog extends Dialog {
     const hint = unfound ? ` ${plural(unfound, "value")} of this text not found in any message; check before you rely on it.` : "";
     this.seen.replaceChildren(about, story);
     if (facts) this.seen.append(linkSources(fromHtml(facts)));
-    this.status.textContent = `Click a number or fact to open the message it comes from.${hint}`;
+    this.status.textContent = `Click a value or a line to open the message it comes from.${hint}`;
     if (this.wanted === null) this.show(Math.max(covered - 1, 0), false);
     else this.show(this.wanted);
   }
