@@ -22,7 +22,7 @@ from nbchat.agent.approvals import Approvals, PendingCall, approvals_of
 from nbchat.agent.live_output import CellOutput
 from nbchat.chat.attachments.attachments import load_attachments, unknown_names
 from nbchat.chat.attachments.mentions import Cell
-from nbchat.chat.attachments.value_preview import short_repr
+from nbchat.chat.attachments.short_repr import short_repr
 from nbchat.chat.chat_events import ChatEvent
 from nbchat.chat.chat_runner import Action, ChatRunner
 from nbchat.chat.commands import Commands
