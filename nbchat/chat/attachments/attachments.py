@@ -59,7 +59,12 @@ class Attachment:
 
 def load_attachments(text: str, resolver: Resolver) -> list[Attachment]:
     """Load everything that a message mentions; raises AttachmentError."""
-    found = (load_attachment(mention, resolver) for mention in mentions(text))
+    return load_mentions(mentions(text, resolver), resolver)
+
+
+def load_mentions(named: Iterable[Mention], resolver: Resolver) -> list[Attachment]:
+    """Load what some mentions refer to; raises AttachmentError."""
+    found = (load_attachment(mention, resolver) for mention in named)
     return [attachment for attachment in found if attachment]
 
 
@@ -84,7 +89,8 @@ def loaded(mention: Mention, entry: Entry) -> Attachment:
 
 def unknown_names(text: str, resolver: Resolver) -> list[str]:
     """A line for each name in a message that is no variable."""
-    return list(filter(None, (unknown_name(m, resolver) for m in mentions(text))))
+    named = mentions(text, resolver)
+    return list(filter(None, (unknown_name(each, resolver) for each in named)))
 
 
 def uploaded_entry(name: str, media_type: str, content: bytes) -> Entry:
@@ -106,7 +112,7 @@ def unknown_name(mention: Mention, resolver: Resolver) -> str:
         return ""
     known = [name for name in values if is_fit(name, values[name])]
     hint = nearest(mention.name, known)
-    return f"there is no variable {mention.name}{hint}; this is sent as plain text"
+    return f"No variable named {mention.name}{hint or '.'} It's sent as plain text."
 
 
 def _variable(mention: Mention, resolver: Resolver) -> Entry | None:

@@ -160,7 +160,7 @@ def test_a_part_that_does_not_exist_is_an_error_of_one_line(text, said):
 def test_an_unknown_name_is_reported_with_the_nearest_one():
     desk = Desk(values={"orders": 1, "np": np})
     (line,) = unknown_names("@order @np @orders ann@x.org", desk)
-    assert line.startswith("there is no variable order; did you mean orders?")
+    assert line.startswith("No variable named order; did you mean orders?")
 
 
 def test_a_figure_and_a_picture_are_attached_as_pictures():
