@@ -774,7 +774,7 @@ def test_below_the_first_paragraph_nothing_is_attached_without_a_person(
 
 
 @pytest.mark.parametrize(("answer", "count"), [("y", 5), ("n", 2), ("", 2)])
-def test_a_person_decides_on_what_may_be_pasted_into_a_cell(
+def test_a_person_decides_on_what_may_be_pasted_into_a_cell(  # noqa: PLR0917
     answer, count, shell, capsys, tmp_path, monkeypatch
 ):
     agent = with_mail(shell, tmp_path, monkeypatch)

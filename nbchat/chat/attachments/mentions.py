@@ -27,7 +27,8 @@ particles follow a name at once), Thai, Lao, Khmer and Burmese."""
 _MENTION = re.compile(
     rf"""(?<![@.+/\\-])(?:(?<!\w)|(?<=[{_UNSPACED}]))[@\uff20](?P<raw>!)?(?:
       (?P<kind>file|image)[:\uff1a](?P<target>"[^"\n]*"|[^\s"]*)
-    | (?P<cell>cell)(?:[:\uff1a](?P<number>[A-Za-z0-9_]+))?(?![A-Za-z0-9_(@/]|[.:-][A-Za-z0-9_])
+    | (?P<cell>cell)(?:[:\uff1a](?P<number>[A-Za-z0-9_]+))?
+        (?![A-Za-z0-9_(@/]|[.:-][A-Za-z0-9_])
     | (?P<error>error)(?![A-Za-z0-9_(@/]|[.:-][A-Za-z0-9_])
     | (?P<name>(?>[^\W\d]\w*
         (?:\.[^\W\d]\w*|\[(?:[^\[\]\n]|\[[^\[\]\n]*\]){{1,200}}\])*))

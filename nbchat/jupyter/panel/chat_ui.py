@@ -137,9 +137,9 @@ class ChatUI(anywidget.AnyWidget):
         `branch` edits an earlier message, and `store` lists the sessions. Without
         `commands` these, the `settings` of its dialog, the MCP `servers` and what
         `@name` attaches are the notebook's, on their store; otherwise what is not
-        given is not offered. `use_key` takes a key that was typed, `has_key` says which providers have one,
-        and `resolver` resolves `@name`. A `runner` brings agent and commands; it runs
-        on when the panel is closed.
+        given is not offered. `use_key` takes a key that was typed, `has_key` says
+        which providers have one, and `resolver` resolves `@name`. A `runner` brings
+        agent and commands; it runs on when the panel is closed.
         """
         super().__init__(height=height, theme=theme)
         own = NoCommands() if commands or runner else OwnCommands()
