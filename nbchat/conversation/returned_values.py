@@ -6,6 +6,7 @@ rest. Figures and images become pictures after the result.
 
 import base64
 import contextlib
+import csv
 import io
 import json
 import sys
@@ -25,6 +26,9 @@ ROWS_KEPT = 10_000
 
 ROWS_SHOWN = 20
 """Rows of a dataframe that the model sees at once."""
+
+PICTURES_SHOWN = 3
+"""Pictures of one output that the model sees: each takes about 1,500 tokens."""
 
 PICTURE_SIDE = 1_568
 """Pixels of the longer side: more is scaled down by the providers anyway."""
@@ -94,6 +98,9 @@ def _written(call: Entry, value: object) -> ToolOutput:
             return _with_pictures(call, _as_text(others) if others else "", pictures)
     if _is_from(value, "pandas", "DataFrame", "Series"):
         return _table(call, value)
+    for package, name in (("polars", "DataFrame"), ("pyarrow", "Table")):
+        if _is_from(value, package, name):
+            return _other_table(call, value)
     return ToolOutput(_result(call, _as_text(value)))
 
 
@@ -102,15 +109,19 @@ def _result(call: Entry, text: str) -> Entry:
 
 
 def _bounded(text: str) -> str:
-    if len(text) <= OUTPUT_LIMIT:
+    removed = len(text) - OUTPUT_LIMIT
+    if removed <= 0:
         return text
-    return f"{text[:OUTPUT_LIMIT]}\n[{len(text) - OUTPUT_LIMIT:,} characters removed]"
+    half = OUTPUT_LIMIT // 2  # an error is often at the end
+    return f"{text[:half]}\n[{removed:,} characters removed]\n{text[-half:]}"
 
 
 def _with_pictures(call: Entry, text: str, pictures: list[bytes]) -> ToolOutput:
     """Pictures cannot be in a tool's result everywhere, so they follow it."""
-    count = len(pictures)
+    count, pictures = len(pictures), pictures[:PICTURES_SHOWN]
     note = f"[{count} picture{'s' * (count != 1)} follow{'s' * (count == 1)}]"
+    if count > PICTURES_SHOWN:
+        note = f"[the first {PICTURES_SHOWN} of {count:,} pictures follow]"
     caption = f"The picture that {call.tool_name} returned:"
     return ToolOutput(
         _result(call, "\n".join(filter(None, (text, note)))),
@@ -179,6 +190,30 @@ def _table(call: Entry, value: Any) -> ToolOutput:
         f"{size}\n{_csv(frame.head(ROWS_SHOWN))}\n... {rows - ROWS_SHOWN:,} more rows"
     )
     return ToolOutput(whole, shown if rows > ROWS_SHOWN else "")
+
+
+def _other_table(call: Entry, value: Any) -> ToolOutput:
+    """A dataframe of polars or a table of pyarrow, like one of pandas."""
+    rows, columns = value.shape
+    size = f"{rows:,} rows x {columns:,} columns, as CSV:"
+    whole = _result(call, f"{size}\n{_csv_of(value[:ROWS_KEPT])}")
+    if rows <= ROWS_SHOWN:
+        return ToolOutput(whole)
+    more = f"... {rows - ROWS_SHOWN:,} more rows"
+    return ToolOutput(whole, f"{size}\n{_csv_of(value[:ROWS_SHOWN])}\n{more}")
+
+
+def _csv_of(value: Any) -> str:
+    file = io.StringIO()
+    rows = (
+        value.rows()
+        if hasattr(value, "rows")
+        else zip(*value.to_pydict().values(), strict=True)
+    )
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(value.schema.names if hasattr(value, "num_rows") else value.columns)
+    writer.writerows(rows)
+    return file.getvalue().strip()
 
 
 def _csv(frame: Any) -> str:
