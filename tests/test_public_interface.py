@@ -21,7 +21,7 @@ ROOT = Path(nbchat.__file__).parents[1]
 NAMES = """
     Agent Answer Approvals Branched Budget ChatUI Commands Compacted Compaction CompactionChanged
     CompactionEngine CompactionFailed CompactionProgress CompactionSkipped
-    CompactionStarted CompactionUndone Entry EntryAdded Event MapRun McpServers ModelInfo PRESETS PinsChanged Plan
+    CompactionStarted CompactionUndone ContentLeftOut Entry EntryAdded Event MapRun McpServers ModelInfo PRESETS PinsChanged Plan
     Policy Prices Provider RequestQueued RetryScheduled SavingFailed Session SessionStore StopReason Store
     TextDelta ThinkingDelta ToolRequested Turn TurnFailed TurnFinished Usage
     UsageReported build_agent connect errors idempotency_key map_agents model_info session_log settings
@@ -30,13 +30,13 @@ NAMES = """
 
 SIGNATURES = {
     "Agent": "provider * tools system engine session tool_choice max_steps "
-    "max_output_tokens approve listener recall budget options",
-    "Agent.run": "self text * stop attached pasted output budget",
+    "max_output_tokens approve listener recall context_tools rules budget options",
+    "Agent.run": "self text * stop attached pasted from_cell output budget",
     "Agent.chat": "self text * stop attached output budget",
     "Agent.ask": "self text * stop attached output budget",
     "Agent.aask": "self text * stop attached output budget",
     "Agent.achat": "self text * stop attached output budget",
-    "Agent.retry": "self * stop output budget",
+    "Agent.retry": "self * stop output budget keeps_partial",
     "Agent.compact": "self * focus keep upto stop",
     "Agent.use": "self provider * window",
     "Turn.result": "self",

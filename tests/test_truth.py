@@ -1,34 +1,34 @@
-"""Every statement of every facts block is found in its source; none is false.
+"""Every line of every memory says what one place in the transcript says.
 
-`support/truth.py` reads the text of a block as a model does, and judges it by the
-transcript alone. `benchmarks/truth.py` prints the same for more conversations.
+`support/truth.py` reads the lines of a record and judges them by the transcript alone.
+`benchmarks/truth.py` prints the same for more conversations.
 """
 
-import json
+from dataclasses import replace
 from random import Random
 
 import pytest
-from generated_records import Transcripts, acted, own_id
+from generated_records import Transcripts, own_id
 from generated_shapes import ShapedTranscripts, own_id_in_shapes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measures import compacted, desks, singles
+from memory_cases import cases_of
 from trajectories import read_trajectories
 from truth import Judge
 
-from nbchat.compaction.summary_format import summary_facts
-from nbchat.conversation.entries import Entry, Fact
+from nbchat.conversation.entries import Entry, Fact, MemoryLine
 from nbchat.conversation.session import Session
 
 RUNS = read_trajectories()
 
 
 def judged(session: Session, **known) -> tuple[int, list[str]]:
-    """The number of statements in its summary, and what is false of them."""
+    """The number of lines and values in its memory, and what is false of them."""
     if session.compaction is None:
         return 0, []
     judge = Judge(session.transcript[: session.compaction.stop], **known)
-    false = judge.false(summary_facts(session.compaction.summary))
+    false = judge.false(session.compaction)
     return judge.checked, false
 
 
@@ -36,55 +36,51 @@ def judged(session: Session, **known) -> tuple[int, list[str]]:
 @pytest.mark.parametrize(
     ("cases", "least"),
     [
-        (lambda: singles(RUNS), 1_000),
-        (lambda: desks(RUNS, count=6, shares=(0.5, 0.75), seed=21), 500),
+        (lambda: singles(RUNS), 2_000),
+        (lambda: desks(RUNS, count=6, shares=(0.5, 0.75), seed=21), 1_000),
+        (lambda: cases_of("insight")[::4], 1_000),
+        (lambda: cases_of("dseval")[::4], 1_000),
+        (lambda: cases_of("sql")[::4], 1_000),
+        (lambda: cases_of("assistant")[::6], 1_000),
+        (lambda: cases_of("coding")[::3], 500),
     ],
-    ids=["recorded conversations", "desks of conversations"],
+    ids=["runs", "desks", "insight", "dseval", "sql", "assistant", "coding"],
 )
-def test_no_statement_is_false_and_each_fact_is_in_what_it_names(cases, least):
+def test_no_line_about_a_recorded_conversation_is_false(cases, least):
     checked = 0
     for case in cases():
-        session = compacted(case.covered)
-        count, false = judged(session)
+        count, false = judged(compacted(case.covered))
         checked += count
         assert false == []
-        for fact in session.compaction.facts if session.compaction else ():
-            assert_is_in_its_source(fact, session)
     assert checked > least
+
+
+@pytest.mark.slow
+def test_no_line_of_the_bullets_and_rules_of_a_policy_is_false():
+    for case in cases_of("dseval")[::6]:
+        assert judged(compacted(case.covered, policy="tiered"))[1] == []
 
 
 @pytest.mark.slow
 @settings(max_examples=50, derandomize=True)  # `truth.py --generated N` has new ones
 @given(seed=st.integers(0, 10**6), steps=st.integers(1, 25))
-def test_no_statement_about_generated_records_is_false(seed: int, steps: int):
+def test_no_line_about_generated_records_is_false(seed: int, steps: int):
     entries = Transcripts(Random(seed)).build(steps)
-    _, false = judged(compacted(entries), own_id=own_id, acts=acted)
-    assert false == []
+    assert judged(compacted(entries), own_id=own_id)[1] == []
 
 
-def assert_is_in_its_source(fact: Fact, session: Session) -> None:
-    """A fact as data is in the result or call it names."""
-    said = session.transcript[fact.position]
-    texts = [said.content]
-    if said.role == "tool":
-        made = [e for e in session.transcript if e.tool_id == said.tool_id]
-        texts += [entry.tool_args for entry in made]
-    plain = [" ".join(_unescaped(text).split()) for text in texts]
-    value = fact.value.removesuffix("…").strip()
-    assert any(value in text for text in plain), fact
-
-
-def _unescaped(text: str) -> str:
-    try:
-        return json.dumps(json.loads(text), ensure_ascii=False)
-    except ValueError:
-        return text
+@pytest.mark.slow
+@settings(max_examples=40, derandomize=True)
+@given(seed=st.integers(0, 10**6), steps=st.integers(1, 25))
+def test_no_line_about_results_in_the_forms_of_apis_is_false(seed: int, steps: int):
+    entries = ShapedTranscripts(Random(seed)).build(steps)
+    assert judged(compacted(entries), own_id=own_id_in_shapes)[1] == []
 
 
 # What the judge finds, so that finding nothing means something.
 
-FLIGHTS = [
-    Entry("user", "Which flights are there?"),
+ENTRIES = [
+    Entry("user", "Which flights are there? Never book before noon."),
     Entry("assistant", "", "a", "search", '{"origin": "MSP", "destination": "EWR"}'),
     Entry("tool", '[{"flight": "HAT1", "price": 90}]', "a", "search"),
     Entry("assistant", "", "b", "search", '{"origin": "EWR", "destination": "MSP"}'),
@@ -105,63 +101,186 @@ FLIGHTS = [
         "d",
         "get_order",
     ),
+    Entry("assistant", "Shall I cancel order W1?\nIt costs $10."),
+    Entry("user", "Yes, and\n> he said: always pay cash.\ntell me when it is done."),
     Entry("assistant", "", "e", "cancel_order", '{"order_id": "W1"}'),
-    Entry("tool", '{"success": false}', "e", "cancel_order"),
+    Entry("tool", '{"exit_code": 3, "log": "denied"}', "e", "cancel_order"),
+    Entry("assistant", "", "f", "run", '{"code": "total = 40\\nprint(df.head())"}'),
+    Entry("tool", "   region  size\n0  north     3\n1  south    14", "f", "run"),
+    Entry("assistant", "", "g", "run", '{"code": "total = 41\\nrate = 0.5\\ntotal"}'),
+    Entry("tool", "41", "g", "run"),
+    Entry("assistant", "", "h", "run", '{"code": "gone = 1 / 0"}'),
+    Entry(
+        "tool",
+        "Traceback (most recent call last):\nZeroDivisionError: division by zero",
+        "h",
+        "run",
+        '{"is_error": true}',
+    ),
+    Entry("assistant", "The order is not cancelled: denied."),
 ]
+"""Two flights, an order that changes, an action that fails, and three cells."""
+
+ORDER = "[order_id | status | items (id, color)]"
+ITEMS = "i1, red; i2, blue"
+FLIGHT = "search(origin: MSP, destination: EWR)"
+ASKED = "(assistant: It costs $10.) "
+SAID = "Yes, and\n  > he said: always pay cash.\n  tell me when it is done."
+FAILED = "cancel_order(order_id: W1) → failed: {exit_code: 3, log: denied}"
+DEFINED = "Defined by cells and queries:"
+COLUMNS = "Columns and values that outputs show:"
+DIVISION = "ZeroDivisionError: division by zero"
+LAST = f"{DIVISION} (running: gone = 1 / 0)"
 
 
-def acts(source) -> bool:
-    return "false" not in source.content and source.tool == "cancel_order"
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ["search(origin: MSP, destination: EWR):", "flight: HAT1 | price: 90"],
-        ["order_id: W1 | status: closed"],
-        ["order_id: W1 | items (id, color): i1, red; i2, blue"],
-        ["[order_id | status | items (id)]", "W1 | … | i1 +1 more"],
-        ["Tried, and failed:", "cancel_order(order_id: W1)"],
-        ["Calls made: 5 in all"],
-        ["Last request:", '- "Which flights are there?"'],
-        ["May wait:", '- "Which flights are there?" (customer_id: C7)'],
-    ],
-    ids=lambda lines: lines[-1],
-)
-def test_what_is_true_is_found(lines):
-    assert Judge(FLIGHTS, own_id=own_id, acts=acts).false(lines) == []
+def false_of(part: str, heading: str, text: str, position: int) -> list[str]:
+    """What is wrong with one line below a heading."""
+    lines = [MemoryLine(part, heading, None), MemoryLine(part, text, position)]
+    return Judge(ENTRIES, own_id=own_id).false_lines(lines)
 
 
 @pytest.mark.parametrize(
-    "lines",
+    ("part", "heading", "text", "position"),
     [
-        ["search(origin: MSP, destination: EWR):", "flight: HAT2 | price: 80"],
-        ["search(origin: EWR, destination: MSP):", "flight: HAT1 | price: 90"],
-        ["search(origin: EWR, destination: MSP):", "flight: HAT2 | price: 90"],
-        ["order_id: W1 | status: open"],
-        ["order_id: W2 | status: closed"],
-        ["customer_id: C7 | status: closed"],
-        ["order_id: W1 | items (id, color): i1, blue"],
-        ["[order_id | status | items (id)]", "W1 | - | i1 +1 more"],
-        ["Done, not to be done again:", "cancel_order(order_id: W1)"],
-        ["Tried, and failed:", "cancel_order(order_id: W3)"],
-        ["Calls made: 6 in all"],
-        ["Last request:", '- "Cancel everything."'],
-        ["May wait:", '- "Which flights are there?" (customer_id: C8)'],
-        ["W1 closed"],
+        ("rules", "Rules:", '- "Never book before noon."', 0),
+        ("words", "Words:", f"- {ASKED}{SAID}", 10),
+        ("words", "Words:", f"- {SAID}", 10),
+        ("words", "Words:", "- Yes, and [... 14 words; 10] it is done.", 10),
+        (
+            "words",
+            "Words:",
+            "- Yes, and… [cancel_order, run] → is not cancelled: …",
+            10,
+        ),
+        ("work", DEFINED, "total = 41", 15),
+        ("work", "Written in calls that failed:", "gone = 1 / 0", 17),
+        ("work", COLUMNS, "df.head(): region | size", 14),
+        ("work", "Values named in calls:", "0.5 | 41", 15),
+        ("work", "Last error:", LAST, 18),
+        ("calls", "Look-ups:", f"{FLIGHT} → 1 record", 2),
+        ("calls", "Look-ups:", "get_order(order_id: W1) (2 times) → 1 record", 8),
+        ("calls", "Actions:", FAILED, 12),
+        ("calls", "Actions:", 'run() code: "total = 41"… → "41"', 16),
+        ("records", f"{FLIGHT}: [flight | price]", "HAT1 | 90", 2),
+        ("records", ORDER, f"W1 | closed | {ITEMS}", 8),
+        ("records", ORDER, "W1 | closed | i2, blue", 8),
+        ("records", ORDER, f"W1 | closed | {ITEMS} | (before cancel_order)", 8),
+        ("newest", "Newest:", "result: 41", 16),
+        (
+            "newest",
+            "Newest:",
+            "failed result: T\n  [62 characters omitted]\n  by zero",
+            18,
+        ),
+        ("newest", "Newest:", "assistant: The order is ...", 19),
     ],
-    ids=lambda lines: lines[-1],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_false_is_noticed(lines):
-    assert Judge(FLIGHTS, own_id=own_id, acts=acts).false(lines) != []
+def test_what_is_true_is_found(part, heading, text, position):
+    assert false_of(part, heading, text, position) == []
 
 
-@pytest.mark.slow
-@settings(max_examples=40, derandomize=True)
-@given(seed=st.integers(0, 10**6), steps=st.integers(1, 25))
-def test_no_statement_about_results_in_the_forms_of_apis_is_false(
-    seed: int, steps: int
-):
-    entries = ShapedTranscripts(Random(seed)).build(steps)
-    _, false = judged(compacted(entries), own_id=own_id_in_shapes, acts=acted)
-    assert false == []
+@pytest.mark.parametrize(
+    ("part", "heading", "text", "position"),
+    [
+        ("rules", "Rules:", '- "book before noon."', 0),
+        ("rules", "Rules:", '- "Never book after noon."', 0),
+        ("rules", "Rules:", '- "he said: always pay cash."', 10),
+        ("rules", "Rules:", '- "Shall I cancel order W1?"', 9),
+        ("words", "Words:", "- Yes, and tell me when it is done.", 10),
+        ("words", "Words:", f"- (assistant: It costs $9.) {SAID}", 10),
+        ("words", "Words:", f"- {SAID}", 0),
+        ("words", "Words:", "- Yes, and [... 15 words; 10]", 10),
+        ("words", "Words:", "- Yes, and… [search] → is not cancelled: …", 10),
+        ("words", "Words:", "- Yes, and… [cancel_order, run] → is cancelled: …", 10),
+        ("words", "Words:", "- It costs $10.", 9),
+        ("work", DEFINED, "total = 40", 13),
+        ("work", DEFINED, "rate = 0.6", 15),
+        ("work", DEFINED, "gone = 1 / 0", 17),
+        ("work", "Written in calls that failed:", "rate = 0.5", 15),
+        ("work", COLUMNS, "df.head(): region | weight", 14),
+        ("work", COLUMNS, "df.tail(): region | size", 14),
+        ("work", "Values named in calls:", "0.5 | 42", 15),
+        ("work", "Last error:", f"{DIVISION} (running: total = 41)", 18),
+        ("calls", "Look-ups:", "search(origin: MSP, destination: MSP) → 1 record", 2),
+        ("calls", "Look-ups:", "search(origin: MSP) → 1 record", 2),
+        ("calls", "Look-ups:", f"{FLIGHT} → 2 records", 2),
+        ("calls", "Look-ups:", f"{FLIGHT} → 1 record", 4),
+        ("calls", "Look-ups:", "get_order(order_id: W1) (3 times) → 1 record", 8),
+        (
+            "calls",
+            "Actions:",
+            "cancel_order(order_id: W1) → {exit_code: 3, log: denied}",
+            12,
+        ),
+        ("calls", "Actions:", "cancel_order(order_id: W1) → failed: {log: denied}", 12),
+        ("calls", "Actions:", 'run() code: "total = 41"… → failed: "41"', 16),
+        ("calls", "Actions:", 'run() code: "total = 41"… → "42"', 16),
+        ("records", f"{FLIGHT}: [flight | price]", "HAT2 | 80", 2),
+        ("records", f"{FLIGHT}: [flight | price]", "HAT1 | 80", 2),
+        ("records", ORDER, f"W1 | open | {ITEMS}", 6),
+        ("records", ORDER, f"W2 | closed | {ITEMS}", 8),
+        ("records", ORDER, "W1 | closed | i1, blue", 8),
+        ("records", ORDER, "W1 | - | i1, red", 8),
+        ("records", ORDER, "W1 | closed", 8),
+        ("records", ORDER, f"W1 | closed | {ITEMS} | (before search)", 8),
+        ("newest", "Newest:", "result: 42", 16),
+        ("newest", "Newest:", f"result: {DIVISION}", 18),
+        (
+            "newest",
+            "Newest:",
+            "failed result: T\n  [50 characters omitted]\n  by zero",
+            18,
+        ),
+        ("newest", "Newest:", "assistant: The order is cancelled ...", 19),
+        ("done", "Done:", "cancel_order(order_id: W1)", 12),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_false_is_noticed(part, heading, text, position):
+    assert false_of(part, heading, text, position) != []
+
+
+def test_lines_that_are_not_shown_are_counted():
+    title = MemoryLine("words", "Words:", None)
+    note = "(1 message ({}): not shown here, recall finds them.)"
+    said = MemoryLine("words", f"- {SAID}", 10)
+    for first, is_true in ((0, True), (10, False)):
+        lines = [title, said, MemoryLine("newest", note.format(first), None)]
+        assert (Judge(ENTRIES).false_lines(lines) == []) is is_true
+
+
+def test_messages_out_of_order_are_noticed():
+    lines = [
+        MemoryLine("words", f"- {SAID}", 10),
+        MemoryLine("words", f"- {ENTRIES[0].content}", 0),
+    ]
+    assert Judge(ENTRIES).false_lines(lines[::-1]) == []
+    assert Judge(ENTRIES).false_lines(lines) != []
+
+
+@pytest.mark.parametrize(
+    ("fact", "is_true"),
+    [
+        (Fact("W1", "status", "closed", 8), True),
+        (Fact("W1", "items.color", "blue", 8), True),
+        (Fact("total", "defined", "total = 41", 15), True),
+        (Fact("W1", "status", "closed", 6), False),
+        (Fact("W1", "items.id", "blue", 8), False),
+        (Fact("W1", "status", "open", 8), False),
+        (Fact("W1", "customer_id", "C7", 8), False),  # no line shows it
+    ],
+    ids=str,
+)
+def test_a_value_is_in_its_entry_in_its_field_and_in_a_line(fact, is_true):
+    session = compacted(ENTRIES)
+    record = session.compaction
+    lines = [
+        MemoryLine("records", ORDER, None),
+        MemoryLine("records", f"W1 | closed | {ITEMS}", 8),
+        MemoryLine("work", DEFINED, None),
+        MemoryLine("work", "total = 41", 15),
+    ]
+    assert record is not None
+    given = replace(record, memory=tuple(lines), facts=(fact,), rules=())
+    assert (Judge(session.transcript).false(given) == []) is is_true

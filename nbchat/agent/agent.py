@@ -8,11 +8,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from copy import deepcopy
 from functools import partial
+from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Self, Unpack
 
-from nbchat.agent.agent_loop import TurnRunner
-from nbchat.agent.approvals import approvals_of
+from nbchat.agent.agent_loop import BROKEN_OFF, GO_ON, TurnRunner
+from nbchat.agent.approvals import Approve, approvals_of, checked_approve
 from nbchat.agent.budget import Budget, Meter, meter_of
 from nbchat.agent.context_tools import ContextTools, without_promise
 from nbchat.agent.live_output import shown, shown_async
@@ -26,7 +27,6 @@ from nbchat.agent.running_turn import (
 )
 from nbchat.agent.structured_output import output_type
 from nbchat.agent.telemetry import Telemetry
-from nbchat.agent.tool_calls import Approve
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.memory.memory import records_of
 from nbchat.compaction.plan import Plan
@@ -35,6 +35,7 @@ from nbchat.conversation import events
 from nbchat.conversation.entries import Compaction, Entry, html_table
 from nbchat.conversation.events import Event
 from nbchat.conversation.pastes import prompt_entry
+from nbchat.conversation.rules_file import RulesSource, SentRules, rules_source
 from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import INTERRUPTED, has_unfinished_turn
@@ -82,6 +83,8 @@ class Agent:
         approve: Approve = None,
         listener: Callable[[Event], object] | None = None,
         recall: bool | None = None,
+        context_tools: bool = False,
+        rules: str | Path | RulesSource | None = None,
         budget: Budget | None = None,
         **options: Unpack[RequestOptions],
     ) -> None:
@@ -89,27 +92,36 @@ class Agent:
 
         `tool_choice` is auto, none, required or a tool's name, or a function of the
         session that returns one: so code controls the workflow. `approve` is asked
-        before each call of a tool that is not `read_only`; True approves all. Without
-        it every tool runs but those that declare `read_only=False`. `budget` holds for
-        all turns together. `recall` adds a tool that searches what was compacted or
-        shortened (84 tokens per request); None: where something is hidden. `options`
-        are those of requests, such as temperature and effort (`RequestOptions`).
+        before each call of a tool that is not `read_only`; only True approves. Without
+        it every tool runs but those that declare `read_only=False`, and those of MCP
+        servers are refused. `budget` holds for all turns together. `recall` adds a tool
+        that searches what was compacted or shortened; None: where something is hidden.
+        `context_tools` adds `compact` and `context`: the model itself may compact.
+        `rules` is the path of a file that is sent before the first message and when it
+        changes, at most 2,000 tokens. `options` are `RequestOptions`, such as effort.
         Raises ConfigError when a part cannot work.
         """
         self.provider = connect(provider) if isinstance(provider, str) else provider
         self.system = system
         self.session = session or Session()
         self.engine = engine or CompactionEngine(context_token_threshold=None)
-        self._tools = ContextTools(self, tools, recall=recall)
+        self.approve = checked_approve(approve)
+        self.rules = rules_source(rules, count=self.engine.tracker.counter.count)
+        self._tools = ContextTools(
+            self, tools, recall=recall, context_tools=context_tools
+        )
         self.tool_choice = tool_choice
         self.max_steps = max_steps
         self.max_output_tokens = max_output_tokens
         self.options = checked(options)
         refuse_untaken(self.provider, self.options)
-        self.approve = approve
         self.listener = listener
         self.meter = meter_of(budget)
         """What was used of the agent's budget; None without one."""
+        self._prepare_turns()
+
+    def _prepare_turns(self) -> None:
+        """Make the parts that run turns, and count what the session holds."""
         self.send = stream_with_retries
         """Sends a request and streams its reply; `map_agents` collects batches here."""
         self.compacts_later = False
@@ -117,10 +129,7 @@ class Agent:
         self.refused_schemas: set[tuple[str, str]] = set()
         """Models that have refused a schema for answers; they are asked without it."""
         self.autosave: SessionAutosave | None = None
-        self._prepare_turns()
-
-    def _prepare_turns(self) -> None:
-        """Make the parts that run turns, and count what the session holds."""
+        self._sent_rules = SentRules()
         self._telemetry = Telemetry(
             lambda: (self.provider.name, self.session.session_id)
         )
@@ -156,6 +165,8 @@ class Agent:
             "approve": self.approve,
             "listener": self.listener,
             "recall": self.recall,
+            "context_tools": self.context_tools,
+            "rules": self.rules,
             "budget": self.meter and self.meter.budget,
             **self.options,
         }
@@ -190,6 +201,15 @@ class Agent:
     @recall.setter
     def recall(self, recall: bool | None) -> None:
         self._tools.recall = recall
+
+    @property
+    def context_tools(self) -> bool:
+        """Whether the tools `compact` and `context` are offered."""
+        return self._tools.context_tools
+
+    @context_tools.setter
+    def context_tools(self, offers: bool) -> None:
+        self._tools.context_tools = offers
 
     def with_recall(self, record: Compaction) -> Compaction:
         """A record whose `tokens_after` include `recall`, if it is offered from now."""
@@ -273,10 +293,9 @@ class Agent:
         Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
-        prompt = [*attached, prompt_entry(text, pasted, is_cell=from_cell)]
-        return self._new_turn(
-            text, partial(self._turns.say, prompt), stop, output, budget
-        )
+        message = prompt_entry(text, pasted, is_cell=from_cell)
+        say = partial(self._say, tuple(attached), message)
+        return self._new_turn(text, say, stop, output, budget)
 
     def retry(
         self,
@@ -284,18 +303,18 @@ class Agent:
         stop: Flag | None = None,
         output: Any = None,
         budget: Budget | Meter | None = None,
+        keeps_partial: bool = False,
     ) -> Turn:
         """Continue a turn that a crash, an error or a stop ended; adds no message.
 
-        The model reads of each interrupted call that its result is unknown. Raises
-        NbchatError if the last message has an answer already.
+        The result of each interrupted call is unknown. An answer that was cut off is
+        written again, or continued (`keeps_partial`); a whole one raises NbchatError.
         """
         if not self.can_retry:
             raise NbchatError("the last message is answered; /again answers it again")
         prompts = (e.content for e in reversed(self.session.transcript) if e.is_prompt)
-        return self._new_turn(
-            next(prompts, ""), self._turns.go_on, stop, output, budget
-        )
+        begin = partial(self._turns.go_on, GO_ON if keeps_partial else BROKEN_OFF)
+        return self._new_turn(next(prompts, ""), begin, stop, output, budget)
 
     @property
     def can_retry(self) -> bool:
@@ -361,6 +380,7 @@ class Agent:
         turn = self.run(
             text, stop=stop, attached=attached, output=output, budget=budget
         )
+        turn.hold_back()
         await aiter(turn).run_rest()
         return turn.result()
 
@@ -433,6 +453,14 @@ class Agent:
         """
         asked = partial(self.engine.plan, focus=focus, keep=keep, upto=upto)
         return self._exclusive(self._compact_by_hand(asked, stop))
+
+    def compact_when_read(self, focus: str = "") -> None:
+        """Compact once the model has read what is in the conversation by then.
+
+        For a tool that the model calls, while its turn runs: the compaction comes after
+        the next reply. `focus` names what matters most.
+        """
+        self._compactor.when_read(focus)
 
     def compact_in_background(
         self, on_ready: Callable[[], object] = lambda: None
@@ -524,7 +552,8 @@ class Agent:
     ) -> Turn:
         flag, wanted = StopFlag(stop), output_type(output)
         meters = tuple(filter(None, (self.meter, meter_of(budget))))
-        options = TurnOptions(flag, wanted, meters)
+        unread = Flag()
+        options = TurnOptions(flag, wanted, meters, unread)
         arrived: list[Event] = []
         running = self._exclusive(self._turns.run(begin, options), arrived.append)
 
@@ -532,7 +561,14 @@ class Agent:
             flag.set()
             self.wake()
 
-        return Turn(text, running, arrived, output=wanted, cancel=cancel)
+        turn = Turn(text, running, arrived, output=wanted, cancel=cancel)
+        turn.unread = unread if self.listener is None else None
+        return turn
+
+    def _say(self, attached: Iterable[Entry], prompt: Entry) -> Events:
+        """Append a message, with the rules of a file before it if they are new."""
+        sent_before = self._sent_rules.news(self.rules, self.session, attached)
+        yield from self._turns.say([*sent_before, prompt])
 
     def _branch(self) -> Self:
         copied = self.session.copy()

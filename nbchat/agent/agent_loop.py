@@ -42,6 +42,8 @@ INVALID_ANSWER = "This answer is not valid: {}. Answer again, with only the JSON
 
 BROKEN_OFF = "Your answer was cut off. Write it again from the beginning."
 
+GO_ON = "Your answer was cut off. Continue exactly where it ends, and repeat nothing."
+
 Events = Generator[Event, None, None]
 
 Entries = tuple[Entry, ...]
@@ -80,11 +82,14 @@ class TurnRunner:
         """Append messages to the transcript."""
         yield from map(self.append, entries)
 
-    def go_on(self) -> Events:
-        """Answer the calls that an interrupted turn left open."""
+    def go_on(self, request: str = BROKEN_OFF) -> Events:
+        """Answer the calls that an interrupted turn left open.
+
+        `request` asks for the rest of an answer that was cut off, or for all of it.
+        """
         yield from self.answer_open_calls(INTERRUPTED)
         if self._agent.session.transcript[-1].is_incomplete:
-            yield self.append(Entry("user", BROKEN_OFF, tool_args=REQUESTED))
+            yield self.append(Entry("user", request, tool_args=REQUESTED))
 
     def run(self, begin: Callable[[], Events], options: TurnOptions) -> Events:
         """Begin a turn and ask the model until the turn ends."""
@@ -182,7 +187,10 @@ class TurnRunner:
         return (yield from self._sent(replace(request, output_schema=None)))
 
     def _sent(self, request: Request) -> Generator[Event, None, Reply]:
-        stream = self._agent.send(self._agent.provider, request, stop=self.options.stop)
+        options, provider = self.options, self._agent.provider
+        stream = self._agent.send(
+            provider, request, stop=options.stop, live=not options.unread.is_set()
+        )
         return (yield from keep_partial(stream, self._append_partial, self._publish))
 
     def _check_price(self, meter: Meter) -> None:

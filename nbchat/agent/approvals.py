@@ -12,22 +12,31 @@ choice, and two calls may have the same one.
 Tools with `read_only=True` run without asking.
 
 One object serves one chat; the panel, a cell and Jupyter Server all answer here.
+Instead of it `approve` may be a function, also an async one: only True approves.
 """
 
+import logging
 import secrets
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import NoReturn
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.conversation.tools import Preview, Tool, preview_of
-from nbchat.errors import NbchatError, Stopped
+from nbchat.conversation.tools import Preview, Tool, answer_of, preview_of
+from nbchat.errors import ConfigError, NbchatError, Stopped
+
+logger = logging.getLogger(__name__)
 
 DECISIONS_KEPT = 100
 """Answers kept, so that the same answer may arrive twice."""
+
+Approve = Callable[[Entry], bool | Awaitable[bool]] | bool | None
+"""Asked before calls; True and False answer for all, None allows what declares no
+effects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,3 +271,48 @@ class CurrentApprovals:
 def approvals_of(approve: object) -> Approvals | None:
     """An agent's `approve` if it is an Approvals; None for any other function."""
     return approve if isinstance(approve, Approvals) else None
+
+
+def checked_approve(approve: Approve) -> Approve:
+    """What may be an agent's `approve`; raises ConfigError for anything else."""
+    is_function = callable(approve) and not isinstance(approve, type)
+    if approve is None or isinstance(approve, bool) or is_function:
+        return approve
+    is_class = isinstance(approve, type)
+    shown = f"the class {approve.__name__}" if is_class else type(approve).__name__
+    raise ConfigError(
+        f"approve= got {shown}. Pass Approvals(), a function that returns True or "
+        "False, or True or False itself."
+    )
+
+
+def is_approved(
+    call: Entry,
+    *,
+    approve: Callable[..., object] | bool,
+    tool: Tool,
+    agent: object,
+    stop: threading.Event | None,
+) -> bool:
+    """Whether a call may run; async functions are awaited, and only True approves."""
+    if isinstance(approve, bool):
+        return approve
+    ask: Callable[[], object] = partial(approve, call)
+    if isinstance(approve, Approvals):
+        ask = partial(approve, call, tool=tool, agent=agent)
+    answer = answer_of(ask, stop)
+    if not isinstance(answer, bool):
+        name = getattr(approve, "__qualname__", type(approve).__name__)
+        _warn_of_answer(name, type(answer).__name__)
+    return answer is True
+
+
+@lru_cache(100)
+def _warn_of_answer(function: str, kind: str) -> None:
+    """Say once that a function answers neither yes nor no."""
+    logger.warning(
+        "approve=%s returned a value of type %s, so the call was denied. Return True "
+        "to approve and False to deny.",
+        function,
+        kind,
+    )

@@ -33,8 +33,9 @@ from nbchat.providers.batches import Batches, Outcome, batches_of
 TOGETHER = 2_000
 """Rows whose sessions are in memory at once; the next ones have batches of theirs."""
 
-ATTEMPTS = 3
-"""Times that a request is sent whose batch expired or whose server was overloaded."""
+ATTEMPTS = 4
+"""Times that a request is sent whose batch expired, whose server was overloaded or has
+refused content of it, which is then left out."""
 
 POLL_SECONDS = 30.0
 """Between two questions whether a batch is ready."""
@@ -106,8 +107,13 @@ class BatchDriver:
 
     def _sender(self, task: RowTask, agent: Agent) -> Callable[..., ReplyStream]:
         def send(
-            provider: Provider, request: Request, *, stop: Flag | None = None
+            provider: Provider,
+            request: Request,
+            *,
+            stop: Flag | None = None,
+            live: bool = False,
         ) -> ReplyStream:
+            del live  # a batch brings whole replies
             if self._batches is None:
                 self._batches = batches_of(provider)
             length = len(agent.session.transcript)
@@ -188,7 +194,7 @@ def _advanced(row: BegunRow) -> Result | None:
             save_call(event, row.agent)
             if isinstance(event, RequestQueued):
                 return None
-        result = finished(row.turn, row.task)
+        result = finished(row.turn, row.task, [row.turn])
     except Exception as error:  # noqa: BLE001  # a row of the table
-        result = row.task.failed(error_line(error), **used(row.turn, row.task))
+        result = row.task.failed(error_line(error), **used([row.turn], row.task))
     return replace(result, note=unsaved_note(row.agent))

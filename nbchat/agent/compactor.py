@@ -8,7 +8,7 @@ events of what they do.
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, repeat
 from threading import Event as Flag
@@ -20,7 +20,7 @@ from nbchat.compaction.oversized_messages import with_largest_message
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.triggers.context_tracker import RETRY
 from nbchat.conversation import events
-from nbchat.conversation.entries import Compaction, Usage
+from nbchat.conversation.entries import BY_MODEL, Compaction, Usage
 from nbchat.conversation.events import Change, CompactionStarted, Event
 from nbchat.conversation.session import Session, check_pin
 from nbchat.errors import (
@@ -92,15 +92,24 @@ class Compactor:
         self._base_request = base_request
         self._publish = publish
         self._background: BackgroundCompaction | None = None
+        self._asked: _AskedFor | None = None
+
+    def when_read(self, focus: str) -> None:
+        """Compact once the model has read what is in the conversation by then."""
+        session = self._agent.session
+        self._asked = _AskedFor(session, len(session.transcript), focus)
 
     def if_due(self, stop: Flag | None, *, later: bool = False) -> Events:
-        """Compact when a trigger fires; without a model where pruning is enough.
+        """Compact when a trigger fires or the model has asked for it.
+
+        Without a summary where pruning is enough for a trigger.
 
         With `later` a summary is left to `begin_in_background`, which comes next. While
         one is being written there no other is begun, as long as the window is not full.
         """
         yield from self.commit_ready()
         engine, session = self._agent.engine, self._agent.session
+        yield from self._if_asked(stop)
         self._use_smaller_window()
         engine.tracker.count_exactly(
             session, lambda: until_stopped(self._count_request, stop)
@@ -276,6 +285,16 @@ class Compactor:
         session = self._agent.session
         return events.PinsChanged(session.pins, session.dropped_rules)
 
+    def _if_asked(self, stop: Flag | None) -> Events:
+        """Compact if the model has asked for it, and has read what it was told."""
+        asked, session = self._asked, self._agent.session
+        if asked is None or not asked.is_over(session):
+            return
+        self._asked = None
+        if asked.session is session:
+            plan = self._agent.engine.plan(session, trigger=BY_MODEL, focus=asked.focus)
+            yield from self.run(plan, stop)
+
     def _start(self, plan: Plan) -> Callable[..., CompactionRun]:
         """What begins to run a plan; takes the arguments `stop` and `on_usage`."""
         base, agent = self._base_request(), self._agent
@@ -362,6 +381,21 @@ class Compactor:
 
     def _count_request(self) -> int:
         return self._agent.provider.count_tokens(self._base_request())
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedFor:
+    """A compaction that waits until the model has read the result of asking for it."""
+
+    session: Session
+    position: int
+    focus: str
+
+    def is_over(self, session: Session) -> bool:
+        """Whether the model has answered since, or another session is open."""
+        return session is not self.session or any(
+            session.usages.between(self.position, len(session.transcript))
+        )
 
 
 class BackgroundCompaction:

@@ -1,4 +1,8 @@
-"""Tools about the context: when `recall` and `checkpoint` are offered to the model."""
+"""Tools about the context, and when they are offered to the model.
+
+`recall` and `checkpoint` are offered where they help; `compact` and `context`, by which
+an agent that runs long can decide by itself, where `context_tools` is set.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -7,13 +11,15 @@ from functools import cache
 from types import MethodType
 from typing import Protocol
 
+from nbchat.agent.approvals import Approve
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.triggers.context_breakdown import LABELS, ContextUsage
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.search import recall_tool
 from nbchat.conversation.search_index import TOOL_NAME
 from nbchat.conversation.session import Session, check_pin
 from nbchat.conversation.tools import Tool, as_tools, tool
-from nbchat.errors import ConfigError
+from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers.base import Provider, SupportsSiblings, fixed_tokens
 
 RECALLING_HOSTS = (
@@ -27,11 +33,21 @@ LEAST_THRESHOLD = 1_000
 
 _PROMISE = re.compile(r"; recall\(\d{1,20}\) returns them(?=\])")
 _PROMISE_OF_FACTS = re.compile(
-    r"(?<= more not shown); recall \d[^\n;)]{0,60}(?=\)?$)", re.MULTILINE
+    r"(?<= not shown here); recall finds it(?=\)$)"
+    r"|(?<= more not shown); recall \d[^\n;)]{0,60}(?=\)?$)",  # of older versions
+    re.MULTILINE,
 )
 _SAME = re.compile(r"\[same as recall\(\d{1,20}\)\]")
 
 CHECKPOINT_TOOL = "checkpoint"
+
+NOTE_CHARACTERS = 2_000
+"""Of the model's note on what to keep: a page, as it is part of a request."""
+
+WILL_COMPACT = (
+    "The conversation will be compacted after your next reply, if there is enough to "
+    "compact."
+)
 
 
 class ContextOwner(Protocol):
@@ -40,13 +56,20 @@ class ContextOwner(Protocol):
     provider: Provider
     session: Session
     engine: CompactionEngine
+    approve: Approve
 
     def count_fixed_tokens(self) -> None:
         """Count what is in each request: system prompt, tools and pins."""
 
+    def context_usage(self) -> ContextUsage:
+        """What the next request holds, part by part."""
+
+    def compact_when_read(self, focus: str) -> None:
+        """Compact once the model has read what is in the conversation by then."""
+
 
 class ContextTools:
-    """The tools of an agent, with `recall` and `checkpoint` where they are offered."""
+    """The tools of an agent, with those about its context that are offered."""
 
     def __init__(
         self,
@@ -54,6 +77,7 @@ class ContextTools:
         functions: Iterable[Callable[..., object]],
         *,
         recall: bool | None,
+        context_tools: bool,
     ) -> None:
         """Raises ConfigError if two tools have the same name."""
         self._agent = agent
@@ -61,11 +85,18 @@ class ContextTools:
         recall_function = recall_tool(lambda: agent.session, count=count)
         self._recall = replace(_any_recall(), function=recall_function)
         self._checkpoint = replace(_any_checkpoint(), function=self._save_checkpoint)
-        self.own = as_tools(functions)
-        """The tools that the agent was given."""
+        self._chosen = tuple(
+            replace(each, function=function)
+            for each, function in zip(
+                _any_context_tools(), (self._compact, self._context), strict=True
+            )
+        )
         self.recall = recall
-        if recall and self._recall not in self.offered:
-            raise ConfigError("two tools are named recall; rename one")
+        self.context_tools = context_tools
+        """Whether `compact` and `context` are offered."""
+        self.own: tuple[Tool, ...] = ()
+        """The tools that the agent was given."""
+        self.replace(functions)
 
     @property
     def offered(self) -> tuple[Tool, ...]:
@@ -73,12 +104,38 @@ class ContextTools:
         offers_recall = self._offers_recall(self._agent.session.active_compactions)
         recall = (self._recall,) if offers_recall else ()
         checkpoint = (self._checkpoint,) if self._offers_checkpoint else ()
-        return (*self.own, *checkpoint, *recall)
+        names = {each.name for each in self.own}
+        chosen = (each for each in self._chosen if each.name not in names)
+        return (
+            *self.own,
+            *checkpoint,
+            *(chosen if self.context_tools else ()),
+            *recall,
+        )
 
-    def replace(self, tools: Iterable[Tool]) -> None:
-        """Give the agent other tools of its own."""
-        added = {id(self._recall), id(self._checkpoint)}
-        self.own = tuple(each for each in tools if id(each) not in added)
+    def replace(self, functions: Iterable[Callable[..., object]]) -> None:
+        """Give the agent other tools of its own; raises ConfigError if it cannot."""
+        added = set(map(id, (self._recall, self._checkpoint, *self._chosen)))
+        tools = as_tools(each for each in functions if id(each) not in added)
+        chosen = self._chosen if self.context_tools else ()
+        wanted = {
+            each.name for each in (*chosen, *((self._recall,) * bool(self.recall)))
+        }
+        if taken := wanted & {each.name for each in tools}:
+            raise ConfigError(f"two tools are named {min(taken)}; rename one")
+        self._refuse_unasked(tools)
+        self.own = tools
+
+    def _refuse_unasked(self, tools: Iterable[Tool]) -> None:
+        """Refuse tools of MCP servers that would run without a person's yes."""
+        unasked = [each for each in tools if each.server]
+        if self._agent.approve is None and unasked:
+            server, name = unasked[0].server, unasked[0].name
+            raise ConfigError(
+                f"The tool {name} of the MCP server {server!r} may change something. "
+                "Pass approve=Approvals() to Agent, or trust the server: "
+                f"McpServers(..., trust={{{server!r}}})."
+            )
 
     def with_recall(self, record: Compaction) -> Compaction:
         """A record whose `tokens_after` include `recall`, if it is offered from now."""
@@ -105,6 +162,40 @@ class ContextTools:
         self._agent.count_fixed_tokens()
         return "saved; it replaces the last checkpoint"
 
+    def _compact(self, note: str = "") -> str:
+        """Have the conversation so far replaced by a summary, to make room.
+
+        Call it when a part of the work is done and its details are no longer needed.
+        `note` says what to keep for what comes next.
+        """
+        if len(note) > NOTE_CHARACTERS:
+            raise NbchatError(
+                f"the note has {len(note):,} characters; it may have "
+                f"{NOTE_CHARACTERS:,}"
+            )
+        self._agent.compact_when_read(note)
+        return WILL_COMPACT
+
+    def _context(self) -> str:
+        """Show how full the context is, what is in it, and when it is compacted."""
+        usage, tracker = self._agent.context_usage(), self._agent.engine.tracker
+        window = f" of {usage.window:,}" if usage.window else ""
+        share = f" ({usage.share:.0%})" if usage.share is not None else ""
+        parts = (
+            f"  {LABELS[name]}: {tokens:,} tokens"
+            for name, tokens in usage.parts_of_total.items()
+        )
+        session = self._agent.session
+        made = sum(each.kind == "summary" for each in session.active_compactions)
+        return "\n".join(
+            (
+                f"context: {usage.total:,}{window} tokens{share}",
+                *parts,
+                f"compacted so far: {made} time{'s' * (made != 1)}",
+                f"next compaction: {tracker.should_compact(session).reason}",
+            )
+        )
+
     def _offers_recall(self, records: Iterable[Compaction]) -> bool:
         """Whether to offer `recall`, as set or as these active compactions suggest.
 
@@ -130,6 +221,16 @@ class ContextTools:
 def _any_recall() -> Tool:
     """The tool of no agent: its schema takes 2 ms, which each agent need not take."""
     return tool(read_only=True)(recall_tool(Session, count=len))
+
+
+@cache
+def _any_context_tools() -> tuple[Tool, Tool]:
+    compact = MethodType(ContextTools._compact, object())  # noqa: SLF001
+    context = MethodType(ContextTools._context, object())  # noqa: SLF001
+    return (
+        tool(name="compact", read_only=True)(compact),
+        tool(name="context", read_only=True)(context),
+    )
 
 
 @cache

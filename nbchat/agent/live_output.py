@@ -18,6 +18,7 @@ from nbchat.conversation.events import (
     CompactionProgress,
     CompactionSkipped,
     CompactionStarted,
+    ContentLeftOut,
     EntryAdded,
     Event,
     RetryScheduled,
@@ -25,6 +26,7 @@ from nbchat.conversation.events import (
     TextDelta,
     ToolRequested,
 )
+from nbchat.rendering.banners import left_out_text
 from nbchat.rendering.markdown import markdown_cell_html
 from nbchat.rendering.plain_text import terminal_text
 
@@ -62,6 +64,8 @@ def shown(turn: Turn) -> Answer:
     arrived, and passes through.
     """
     output = cell_output()
+    if not is_watched():
+        turn.hold_back()
     try:
         for event in turn:
             _show(event, output)
@@ -74,6 +78,8 @@ def shown(turn: Turn) -> Answer:
 async def shown_async(turn: Turn) -> Answer:
     """The same on an event loop; a cancelled task stops the turn."""
     output = cell_output()
+    if not is_watched():
+        turn.hold_back()
     try:
         async for event in turn:
             _show(event, output)
@@ -85,12 +91,18 @@ async def shown_async(turn: Turn) -> Answer:
 def cell_output() -> "CellOutput":
     """Where a turn is shown: displays of a notebook's cell, or lines on stdout."""
     shell = _shell()
-    is_notebook = getattr(shell, "kernel", None) is not None
-    if not is_notebook:
+    if getattr(shell, "kernel", None) is None:
         return PrintedOutput()
-    # A run that takes no input is not watched: nbconvert, nbval, papermill.
-    is_watched = getattr(shell.kernel, "_allow_stdin", True)
-    return NotebookOutput(shell.display_pub, is_watched=is_watched)
+    return NotebookOutput(shell.display_pub, is_watched=is_watched())
+
+
+def is_watched() -> bool:
+    """Whether somebody may read what runs in a cell or a script as it appears.
+
+    A run that takes no input is not watched: nbconvert, nbval, papermill.
+    """
+    kernel = getattr(_shell(), "kernel", None)
+    return kernel is None or bool(getattr(kernel, "_allow_stdin", True))
 
 
 def _finished(turn: Turn, output: "CellOutput") -> Answer:
@@ -118,7 +130,7 @@ class PrintedOutput:
 
     def text(self, piece: str) -> None:
         """Print a piece of an answer."""
-        sys.stdout.write(terminal_text(piece))
+        _write(terminal_text(piece))
         if time.monotonic() - self._flushed_at > FLUSH_SECONDS:
             self._flush()
         self._has_text = True
@@ -153,6 +165,15 @@ class PrintedOutput:
         """Print a step."""
         del is_over  # each step is a line
         self.line(text)
+
+
+def _write(text: str) -> None:
+    """Write to stdout; a character that the console cannot show becomes `?`."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
 
 
 class NotebookOutput:
@@ -301,10 +322,8 @@ class LiveDisplay:
 def live_display() -> LiveDisplay | None:
     """A display in the running cell; None outside of a notebook that is watched."""
     shell = _shell()
-    kernel = getattr(shell, "kernel", None)
-    # A run that takes no input is not watched: nbconvert, nbval, papermill.
-    is_watched = kernel is not None and getattr(kernel, "_allow_stdin", True)
-    return LiveDisplay(shell.display_pub) if is_watched else None
+    has_cells = getattr(shell, "kernel", None) is not None
+    return LiveDisplay(shell.display_pub) if has_cells and is_watched() else None
 
 
 def _show(event: Event, output: CellOutput) -> None:
@@ -329,6 +348,8 @@ def _line(event: Event) -> str:
             return terminal_text(f"[{call.tool_name} {call.tool_args}]")
         case RetryScheduled(_, wait, reason):
             return f"Trying again in {wait:.0f} s: {reason}"
+        case ContentLeftOut(parts, model):
+            return left_out_text(parts, model)
         case SavingFailed(reason, is_resolved=is_resolved):
             return reason.capitalize() if is_resolved else f"Not saved: {reason}"
         case _:

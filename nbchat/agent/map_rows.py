@@ -5,10 +5,10 @@
 
 import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
-from itertools import count
+from itertools import chain, count
 from threading import Event as Flag
 from types import CodeType
 from typing import Any
@@ -21,17 +21,26 @@ from nbchat.agent.budget import Meter
 from nbchat.agent.map_results import Result, ResultStore
 from nbchat.agent.running_turn import STOP_NOTES, Turn
 from nbchat.agent.structured_output import InvalidValue, OutputType, output_type
+from nbchat.conversation.entries import Usage
 from nbchat.conversation.events import Event, ToolRequested, UsageReported
 from nbchat.conversation.json_schemas import schema_text
 from nbchat.conversation.returned_values import error_line
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import has_unfinished_turn
-from nbchat.errors import ConfigError, SessionNotFound, StoreError
+from nbchat.errors import ConfigError, ProviderError, SessionNotFound, StoreError
+from nbchat.providers.retries import with_jitter
 
 MakeAgent = Agent | Callable[..., Agent]
 
 KEY_LENGTH = 200
 """Characters of a key; a longer one is cut and gets a hash."""
+
+
+MOST_RETRIES = 3
+"""Turns after the first one in which a row is tried while its server fails."""
+
+RETRY_SECONDS = 1.0
+"""Before the first of them, and doubled for each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,21 +158,38 @@ def run_row(task: RowTask) -> Result:
     """Ask the agent of a row, or continue with its session; never raises an error."""
     began = time.monotonic()
     agent: Agent | None = None
-    turn: Turn | None = None
+    turns: list[Turn] = []
     try:
         task, agent = asked_of(task)
         output = output_type(task.output)
         known = known_result(agent.session, task, output)
         if known is not None:
             return known
-        turn = begun_turn(agent, task, output)
-        for event in turn:
-            save_call(event, agent)
-        result = finished(turn, task)
+        for turn in _tried(agent, task, output):
+            turns.append(turn)
+            for event in turn:
+                save_call(event, agent)
+        result = finished(turns[-1], task, turns)
     except Exception as error:  # noqa: BLE001  # a row of the table, whatever it was
-        result = task.failed(error_line(error), **used(turn, task))
+        result = task.failed(error_line(error), **used(turns, task))
     note = unsaved_note(agent)
     return _with(result, seconds=round(time.monotonic() - began, 3), note=note)
+
+
+def _tried(agent: Agent, task: RowTask, output: OutputType | None) -> Iterator[Turn]:
+    """The row's turn, and others that continue it while passing failures end it.
+
+    Its requests were tried again by then; a server may be away for longer.
+    """
+    for attempt in count():
+        turn = begun_turn(agent, task, output)
+        yield turn
+        error, stop = turn.error, task.control.stop
+        may_pass = isinstance(error, ProviderError) and error.is_retryable
+        if not may_pass or attempt == MOST_RETRIES or not agent.can_retry:
+            return
+        if stop.wait(with_jitter(RETRY_SECONDS * 2**attempt, RETRY_SECONDS)):
+            return
 
 
 def save_call(event: Event, agent: Agent) -> None:
@@ -223,13 +249,20 @@ def begun_turn(agent: Agent, task: RowTask, output: OutputType | None) -> Turn:
     """The row's turn: a new one, or the rest of one that was interrupted."""
     stop, meter = task.control.stop, task.control.meter
     if has_unfinished_turn(agent.session.transcript):
-        return agent.retry(stop=stop, output=output, budget=meter)
-    prompt = task.row.prompt  # data: what a ticket asks is no rule of the person
-    return agent.run(prompt, stop=stop, pasted=[prompt], output=output, budget=meter)
+        turn = agent.retry(stop=stop, output=output, budget=meter)
+    else:
+        prompt = task.row.prompt  # data: what a ticket asks is no rule of the person
+        turn = agent.run(
+            prompt, stop=stop, pasted=[prompt], output=output, budget=meter
+        )
+    return turn.hold_back()
 
 
-def finished(turn: Turn, task: RowTask) -> Result:
-    """The result of a turn that has ended; raises the error that ended it."""
+def finished(turn: Turn, task: RowTask, turns: Sequence[Turn]) -> Result:
+    """The result of a turn that has ended; raises the error that ended it.
+
+    `turns` are all that the row took.
+    """
     answer = turn.result()
     reason = answer.stop_reason
     is_over = reason in ("end_turn", "stopped", "budget")
@@ -238,7 +271,7 @@ def finished(turn: Turn, task: RowTask) -> Result:
         value=to_jsonable_python(value, fallback=str) if reason == "end_turn" else None,
         stop_reason=reason,
         error="" if is_over else STOP_NOTES.get(reason, reason),
-        **used(turn, task),
+        **used(turns, task),
     )
 
 
@@ -307,17 +340,18 @@ def known_result(
     )
 
 
-def used(turn: Turn | None, task: RowTask) -> dict[str, Any]:
-    """What a turn has cost, as fields of a result."""
-    if turn is None:
+def used(turns: Sequence[Turn], task: RowTask) -> dict[str, Any]:
+    """What turns have cost, as fields of a result."""
+    if not turns:
         return {}
-    usage, meter = turn.usage, task.control.meter
+    usage, meter = sum((each.usage for each in turns), Usage()), task.control.meter
+    events = chain.from_iterable(each.events for each in turns)
     return {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "dollars": usage.dollars,
         "is_priced": usage.is_priced,
-        "steps": sum(isinstance(each, UsageReported) for each in turn.events),
+        "steps": sum(isinstance(each, UsageReported) for each in events),
         "is_remote": meter is not None and meter.is_copy,
     }
 

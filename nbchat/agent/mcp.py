@@ -1,12 +1,13 @@
 """MCP servers: their tools as tools of an agent.
 
     servers = McpServers(read_servers(Path.cwd()).values())
-    agent = Agent(tools=servers.tools)      # each is named server__tool
+    agent = Agent(tools=servers.tools, approve=Approvals())   # named server__tool
 
 The package `mcp` (1.26 to 2.x, the extra `nbchat[mcp]`) is loaded when the first server
 starts. A server that does not answer is one line in `problems`, or one line as a call's
 result; no turn fails. What a server says of itself (descriptions, annotations, results)
-is shown, never trusted: its calls are approved like any other.
+is shown, never trusted: its calls are approved like any other. An agent without
+`approve=` takes only tools that claim to read, and those of servers in `trust`.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import os
 import re
 import threading
 from base64 import b64decode
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -23,9 +24,12 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from nbchat.conversation.returned_values import Parts
 from nbchat.conversation.tools import Tool
 from nbchat.errors import ConfigError, NbchatError
+from nbchat.providers.endpoint import check_url, is_loopback
 
 CONNECT_SECONDS = 60.0
 """Longest time for a server to start and list its tools; a first start may download."""
@@ -37,7 +41,7 @@ CALL_SECONDS = 120.0
 """Longest time for a call."""
 
 HTTP_SECONDS, READ_SECONDS = 30.0, 300.0
-"""Longest time of a request, and longest silence of its answer, as mcp 1 has them."""
+"""Longest time of a request, and longest silence of its answer, as mcp has them."""
 
 PROJECT_FILES = (".jupyter/mcp_settings.json", "mcp.json", ".mcp.json")
 """Files with servers, looked for in a folder and in those above it."""
@@ -75,6 +79,11 @@ class McpServer:
         if self.command:
             return " ".join([self.command, *self.args])
         return re.sub(r"//[^/@]*@", "//", self.url).partition("?")[0]
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        """Whether its URL is of this machine, so that no proxy is asked for it."""
+        return bool(self.url) and is_loopback(urlsplit(self.url).hostname or "")
 
 
 def read_servers(folder: Path) -> dict[str, McpServer]:
@@ -137,13 +146,18 @@ class McpServers:
         self,
         servers: Iterable[McpServer] = (),
         *,
+        trust: Collection[str] = (),
         connect_seconds: float = CONNECT_SECONDS,
         call_seconds: float = CALL_SECONDS,
     ) -> None:
         """Connect to each server; one that cannot be reached is in `problems`.
 
-        Raises ConfigError if the package `mcp` is missing.
+        Tools of servers in `trust`, names, run without `approve=`. Raises ConfigError
+        if the package `mcp` is missing.
         """
+        if isinstance(trust, str):
+            raise ConfigError(f"trust={trust!r}: use a set of names, {{{trust!r}}}")
+        self._trust = frozenset(trust)
         self._connect_seconds, self._call_seconds = connect_seconds, call_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connections: dict[str, _Connection] = {}
@@ -185,7 +199,18 @@ class McpServers:
             return
         require_mcp()
         loop = self._loop = self._loop or _running_loop()
-        opened = [(each, _Connection(each, loop, self._call_seconds)) for each in new]
+        opened = [
+            (
+                each,
+                _Connection(
+                    each,
+                    loop,
+                    self._call_seconds,
+                    is_trusted=each.name in self._trust,
+                ),
+            )
+            for each in new
+        ]
         for server, connection in opened:
             try:
                 connection.ready.result(self._connect_seconds)
@@ -235,9 +260,15 @@ class _Connection:
     """One server; its session is opened, used and closed in one task of the loop."""
 
     def __init__(
-        self, server: McpServer, loop: asyncio.AbstractEventLoop, call_seconds: float
+        self,
+        server: McpServer,
+        loop: asyncio.AbstractEventLoop,
+        call_seconds: float,
+        *,
+        is_trusted: bool,
     ) -> None:
         self.server = server
+        self._is_trusted = is_trusted
         self.tools: list[Tool] = []
         self.ready: Future[None] = Future()
         """Set once the tools are listed."""
@@ -258,10 +289,7 @@ class _Connection:
             async with AsyncExitStack() as stack:
                 session = await stack.enter_async_context(_session(self.server))
                 listed = await _all_tools(session)
-                self.tools = [
-                    _tool(self.server.name, each, self._call, self._call_seconds)
-                    for each in listed
-                ]
+                self.tools = [self._tool(each) for each in listed]
                 self._session = session
                 self.ready.set_result(None)
                 await self._closing.wait()
@@ -271,6 +299,13 @@ class _Connection:
             raise
         finally:
             self._session = None
+
+    def _tool(self, listed: Any) -> Tool:
+        made = _tool(self.server.name, listed, self._call, self._call_seconds)
+        annotations = getattr(listed, "annotations", None)
+        if self._is_trusted or _get(annotations, "read_only_hint") is True:
+            return made
+        return replace(made, server=self.server.name)
 
     def _call(self, name: str, /, **arguments: object) -> object:
         """Run a call from the agent's thread; raises NbchatError in one line."""
@@ -285,7 +320,7 @@ class _Connection:
             raise NbchatError(_line(self.server, error)) from None
         if _get(result, "is_error"):
             raise NbchatError(result_text(result) or f"{name} gave no reason")
-        return _picture(result) or result_text(result)
+        return result_parts(result)
 
 
 @asynccontextmanager
@@ -305,7 +340,11 @@ async def _session(server: McpServer) -> AsyncIterator[Any]:
             from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
 
             timeout = httpx.Timeout(HTTP_SECONDS, read=READ_SECONDS)
-            client = httpx.AsyncClient(headers=dict(server.headers), timeout=timeout)
+            client = httpx.AsyncClient(
+                headers=dict(server.headers),
+                timeout=timeout,
+                trust_env=not server.is_on_this_machine,
+            )
             await stack.enter_async_context(client)
             streams = streamable_http_client(server.url, http_client=client)  # type: ignore[arg-type]  # mcp 1
         read, write, *_ = await stack.enter_async_context(streams)
@@ -318,12 +357,16 @@ async def _transport(server: McpServer, stack: AsyncExitStack) -> Any:
     """What a `mcp.Client` of version 2 connects to."""
     if server.command:
         return _process(server, stack)
-    if not server.headers:
+    if not (server.headers or server.is_on_this_machine):
         return server.url
     import httpx2  # noqa: PLC0415  # comes with mcp 2
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
 
-    client = httpx2.AsyncClient(headers=dict(server.headers))
+    client = httpx2.AsyncClient(
+        headers=dict(server.headers),
+        timeout=httpx2.Timeout(HTTP_SECONDS, read=READ_SECONDS),
+        trust_env=not server.is_on_this_machine,
+    )
     await stack.enter_async_context(client)
     return streamable_http_client(server.url, http_client=client)
 
@@ -387,32 +430,41 @@ def annotation_text(listed: Any) -> str:
 
 def result_text(result: Any) -> str:
     """The text of a call's result; other content is named with its size."""
-    parts = [_block_text(block) for block in result.content or ()]
+    return "\n".join(e if isinstance(e, str) else "[picture]" for e in _parts(result))
+
+
+def result_parts(result: Any) -> str | Parts:
+    """A call's result: its text, or texts and pictures in their order."""
+    parts = tuple(_parts(result))
+    if all(isinstance(each, str) for each in parts):
+        return result_text(result)
+    return Parts(parts)
+
+
+def _parts(result: Any) -> list[str | bytes]:
+    """Texts, bytes of pictures, and lines that name other content."""
+    parts = [part for part in map(_part, result.content or ()) if part]
     structured = _get(result, "structured_content")
-    if not any(parts) and structured is not None:
-        return json.dumps(structured, ensure_ascii=False)
-    return "\n".join(filter(None, parts))
+    if not parts and structured is not None:
+        return [json.dumps(structured, ensure_ascii=False)]
+    return parts
 
 
-def _picture(result: Any) -> bytes | None:
-    """The image of a result that is nothing else."""
-    if len(result.content or ()) != 1 or result.content[0].type != "image":
-        return None
-    with suppress(ValueError):
-        return b64decode(result.content[0].data)
-    return None
-
-
-def _block_text(block: Any) -> str:
-    if (text := getattr(block, "text", None)) is not None:
-        return str(text)
+def _part(block: Any) -> str | bytes:
+    """A text, the bytes of a picture, or a line with type, name and size."""
     resource = getattr(block, "resource", None)
-    if (text := getattr(resource, "text", None)) is not None:
-        return str(text)
-    size = len(getattr(block, "data", "") or getattr(resource, "blob", "") or "")
-    kind = _get(block, "mime_type") or _get(resource, "mime_type") or block.type
+    for each in (block, resource):
+        if (text := getattr(each, "text", None)) is not None:
+            return str(text)
+    data = getattr(block, "data", "") or getattr(resource, "blob", "") or ""
+    kind = str(_get(block, "mime_type") or _get(resource, "mime_type") or block.type)
+    if data and (block.type == "image" or kind.startswith("image/")):
+        with suppress(ValueError):
+            return b64decode(data)
+    size = _get(block, "size") or len(data) * 3 // 4 - data[-2:].count("=")
+    name = getattr(block, "title", "") or getattr(block, "name", "")
     where = getattr(block, "uri", "") or getattr(resource, "uri", "")
-    about = [str(kind), f"{size:,} characters" if size else "", str(where)]
+    about = [kind, str(name or ""), f"{size:,} bytes" if size else "", str(where)]
     return f"[{', '.join(filter(None, about))}]"
 
 
@@ -487,8 +539,8 @@ def _server(name: object, row: object, origin: str) -> McpServer:
         )
     if bool(command) == bool(url):
         raise ConfigError(f"{origin}: {name} needs either a command or a url")
-    if url and not re.match(r"https?://", url):
-        raise ConfigError(f"{origin}: {name}: the url must begin with http(s)://")
+    if url:
+        check_url(url, f"{origin}: {name}: the url")
     env = _pairs(row.get("env", {}), f"{origin}: {name}: env")
     headers = _pairs(row.get("headers", {}), f"{origin}: {name}: headers")
     return McpServer(name, command, tuple(args), env, url, headers, origin)

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from inspect import GEN_CLOSED, GEN_CREATED, getgeneratorstate
 from threading import Condition
@@ -147,6 +147,8 @@ class Turn(Iterator[Event]):
         self._output = output
         self._cancel = cancel
         self._async: AsyncEvents | None = None
+        self.unread: Flag | None = None
+        """Set by `hold_back`; None where a listener may show the answer."""
 
     def __repr__(self) -> str:
         """The state, and the beginning of the answer."""
@@ -180,6 +182,16 @@ class Turn(Iterator[Event]):
         self._async = self._async or AsyncEvents(self._running, self._cancel)
         return self._async
 
+    def hold_back(self) -> "Turn":
+        """Say that nobody reads the answer as it arrives; call it before the turn runs.
+
+        The events of a reply then come when it is whole, and a stream that breaks is
+        asked for again.
+        """
+        if self.unread is not None:
+            self.unread.set()
+        return self
+
     def close(self) -> None:
         """End the turn here and keep what has arrived; nothing if it is over."""
         self._running.close()
@@ -191,6 +203,8 @@ class Turn(Iterator[Event]):
         it was interrupted. A turn that was stopped, cut or refused has an
         answer whose `stop_reason` says so.
         """
+        if getgeneratorstate(self._running) == GEN_CREATED:
+            self.hold_back()
         for _ in self:
             pass
         if self.error is not None:
@@ -303,6 +317,8 @@ class TurnOptions:
     stop: StopFlag
     output: OutputType | None = None
     meters: tuple[Meter, ...] = ()
+    unread: Flag = field(default_factory=Flag)
+    """Set where nobody reads the answer as it arrives."""
 
     @property
     def is_used_up(self) -> bool:

@@ -10,6 +10,7 @@ asked for again with the fault that was found.
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -28,6 +29,9 @@ from nbchat.errors import ConfigError
 
 ATTEMPTS = 3
 """Answers that are asked for until one is valid."""
+
+MOST_REPAIRED = 100_000
+"""Characters of JSON that are repaired: a second for a hostile text."""
 
 SCHEMA_REFUSED = re.compile(
     r"schema|response_?format|grammar|output_config|json|\bformat\b", re.IGNORECASE
@@ -69,7 +73,25 @@ class OutputType:
                 return self.read(self._unwrapped(candidate))
             except InvalidValue as error:
                 problem = error
+        for candidate in _candidates(text):
+            with suppress(InvalidValue):
+                return self.read(self._unwrapped(self._repaired(candidate)))
         raise problem
+
+    def _repaired(self, text: str) -> str:
+        """JSON with trailing commas, line breaks in texts and the like made right.
+
+        Empty for a text that has none of the names in the schema: prose is no JSON.
+        """
+        import json_repair  # noqa: PLC0415  # rarely needed
+
+        try:
+            found = json_repair.loads(text) if len(text) <= MOST_REPAIRED else None
+        except (RecursionError, ValueError):
+            found = None
+        names = set(self.schema.get("properties", ()))
+        is_it = isinstance(found, dict) and names & set(found)
+        return json.dumps(found) if is_it else ""
 
     def _unwrapped(self, text: str) -> str:
         if not self.is_wrapped:

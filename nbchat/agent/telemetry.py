@@ -16,6 +16,7 @@ from typing import Any
 from nbchat.conversation import events
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Event
+from nbchat.conversation.tools import NAME_LENGTH
 
 logger = logging.getLogger(__name__)
 
@@ -86,13 +87,14 @@ class Telemetry:
         self._asked_at = time.time_ns()
 
     def _begin_tool(self, call: Entry) -> None:
-        logger.debug("tool begins: %s", call.tool_name)
+        name = shown_name(call.tool_name)
+        logger.debug("tool begins: %s", name)
         attributes = {
-            "gen_ai.tool.name": call.tool_name,
-            "gen_ai.tool.call.id": call.tool_id,
+            "gen_ai.tool.name": name,
+            "gen_ai.tool.call.id": shown_name(call.tool_id),
             "gen_ai.tool.type": "function",
         }
-        tool = _Timed("execute_tool", call.tool_name, attributes, parent=self._turn)
+        tool = _Timed("execute_tool", name, attributes, parent=self._turn)
         self._tools[call.tool_id] = tool
 
     def _end_tool(self, result: Entry) -> None:
@@ -102,7 +104,7 @@ class Telemetry:
             state = "failed" if result.is_error else "done"
             logger.info(
                 "tool: %s %s, %d characters, %.1f s",
-                *(result.tool_name, state, len(result.content), seconds),
+                *(shown_name(result.tool_name), state, len(result.content), seconds),
             )
         self._asked_at = time.time_ns()
 
@@ -112,6 +114,14 @@ class Telemetry:
         seconds = turn.end(error) if turn else 0.0
         cause = f" ({error})" if error else ""
         logger.info("turn: %s%s, %d requests, %.1f s", reason, cause, steps, seconds)
+
+
+def shown_name(name: str) -> str:
+    """A tool's name as logs show it: a model may make up any text instead of one."""
+    shown = "".join(
+        each if each.isprintable() else ascii(each)[1:-1] for each in name[:NAME_LENGTH]
+    )
+    return shown if len(name) <= NAME_LENGTH else f"{shown}..."
 
 
 def _log(event: Event) -> None:

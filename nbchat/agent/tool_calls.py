@@ -18,7 +18,7 @@ from threading import Event as Flag
 from typing import Protocol
 from uuid import uuid4
 
-from nbchat.agent.approvals import Approvals
+from nbchat.agent.approvals import Approve, is_approved
 from nbchat.conversation import events
 from nbchat.conversation.entries import (
     Entry,
@@ -40,10 +40,6 @@ NEEDS_APPROVAL = (
     "not run: this tool changes something and needs approval, but the program passed "
     "no approve= to Agent"
 )
-
-Approve = Callable[[Entry], bool] | bool | None
-"""Asked before calls; True and False answer for all, None allows what declares no
-effects."""
 
 Events = Generator[Event, None, None]
 
@@ -113,7 +109,7 @@ class ToolCalls:
         known: dict[int, ToolOutput] = {}
         for number, call in enumerate(calls):
             yield events.ToolRequested(call)
-            if (refused := self._refused(call)) is not None:
+            if (refused := self._refused(call, stop)) is not None:
                 known[number] = ToolOutput(refused)
         work = {
             number: partial(self._run, call, stop)
@@ -124,7 +120,7 @@ class ToolCalls:
         try:
             for number, run in work.items():
                 known[number] = futures[number].result() if futures else run()
-        except BaseException:  # KeyboardInterrupt, a stop, or the tool's own sys.exit()
+        except BaseException:  # KeyboardInterrupt or a stop
             known |= {n: each.result() for n, each in futures.items() if _is_well(each)}
             for number, call in enumerate(calls):
                 output = known.get(number)
@@ -142,23 +138,22 @@ class ToolCalls:
         yield replace(self._append(output.entry, None), seconds=output.seconds)
         yield from self._shorten(output.shown)
 
-    def _refused(self, call: Entry) -> Entry | None:
+    def _refused(self, call: Entry, stop: Flag | None) -> Entry | None:
         """The result of a call that may not run; None if it may."""
         tools = (each for each in self._agent.tools if each.name == call.tool_name)
         called, approve = next(tools, None), self._agent.approve
         if called is None or called.read_only:
             return None
         if approve is None:
-            is_safe = called.read_only is None
+            is_safe = called.read_only is None and not called.server
             return None if is_safe else failed_result(call, NEEDS_APPROVAL)
         try:
-            if isinstance(approve, Approvals):
-                is_approved = approve(call, tool=called, agent=self._agent)
-            else:
-                is_approved = approve if isinstance(approve, bool) else approve(call)
+            may_run = is_approved(
+                call, approve=approve, tool=called, agent=self._agent, stop=stop
+            )
         except PreviewFailed as error:
             return failed_result(call, f"not run: {error}")
-        return None if is_approved else denied_result(call)
+        return None if may_run else denied_result(call)
 
     def _key(self, call: Entry) -> str:
         """The idempotency key of a call.

@@ -6,6 +6,7 @@ from typing import Protocol
 from nbchat.agent.approvals import PendingCall
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.events import Event
+from nbchat.conversation.rules_file import RulesFile
 from nbchat.conversation.session import Session
 from nbchat.providers.base import Provider
 
@@ -87,6 +88,17 @@ class ApprovalsPending:
 
 
 @dataclass(frozen=True, slots=True)
+class RulesOffered:
+    """Rules from a file wait for a person's yes; without any, none do any more.
+
+    `problem` says in a line why a file is not used.
+    """
+
+    rules: RulesFile | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Idle:
     """Nothing runs and nothing is queued."""
 
@@ -101,6 +113,7 @@ RunnerEvent = (
     | Stopping
     | MessagesReturned
     | ApprovalsPending
+    | RulesOffered
     | Idle
 )
 

@@ -30,6 +30,7 @@ from nbchat.chat.chat_events import (
     Idle,
     MessagesReturned,
     QueueChanged,
+    RulesOffered,
     SessionLoaded,
     Stopping,
     TurnStarted,
@@ -176,6 +177,7 @@ class ChatRunner:
         text: str,
         load_attachments: LoadAttachments = tuple,
         *,
+        live: bool = True,
         from_cell: bool = False,
     ) -> Generator[ChatEvent, None, None]:
         """Answer a message on the calling thread; raises NbchatError while one runs.
@@ -183,7 +185,7 @@ class ChatRunner:
         Closing the generator, or an interrupt, ends the turn and keeps its partial
         answer.
         """
-        action = _message(text, load_attachments, from_cell=from_cell)
+        action = _message(text, load_attachments, live=live, from_cell=from_cell)
         return self._run_here(Job(text, action))
 
     def run_action(
@@ -209,6 +211,10 @@ class ChatRunner:
     def show(self, session: Session) -> None:
         """Send a stored session to the listener while its agent is being built."""
         self._send(SessionLoaded(session))
+
+    def offer(self, offered: RulesOffered) -> None:
+        """Show rules that wait for a person's yes."""
+        self._send(offered)
 
     def refresh(self, agent: Agent | None = None) -> None:
         """Send the agent to the listener again, or another one that takes over."""
@@ -509,15 +515,17 @@ def _message(
     load_attachments: LoadAttachments,
     pasted: Sequence[str] = (),
     *,
+    live: bool = True,
     from_cell: bool = False,
 ) -> Action:
     """An action that answers a message."""
 
     def answer(agent: Agent, stop: threading.Event) -> Iterable[Event]:
         attached = tuple(load_attachments())
-        return agent.run(
+        turn = agent.run(
             text, stop=stop, attached=attached, pasted=pasted, from_cell=from_cell
         )
+        return turn if live else turn.hold_back()
 
     return answer
 

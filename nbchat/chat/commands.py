@@ -9,6 +9,7 @@ from nbchat.chat.attachments.mentions import not_mentioned
 from nbchat.chat.chat_events import ChatEvent, CommandReplied, Working
 from nbchat.chat.context_commands import CONTEXT_COMMANDS, Command, Reply, Stop
 from nbchat.chat.mcp_command import ChatServers
+from nbchat.chat.project_rules import ProjectRules
 from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import autosave_of
 from nbchat.config.live_changes import LiveSettings
@@ -42,6 +43,7 @@ from nbchat.providers.provider_table import KINDS
 from nbchat.storage.autosave import Autosave
 from nbchat.storage.branches import one_per_family
 from nbchat.storage.export import MarkdownLog, exported, imported
+from nbchat.storage.import_checks import without_claims
 from nbchat.storage.serialization import SessionInfo
 from nbchat.storage.store import SessionStore
 
@@ -70,10 +72,13 @@ class Commands:
         if not isinstance(settings, LiveSettings):
             settings = LiveSettings(store, settings)
         self._store, self.live_settings = store, settings
+        self.rules: ProjectRules | None = None
+        """The rules file of the project; None where the chat reads none."""
         self.servers = ChatServers(lambda: settings.config.mcp_file)
         self.table: dict[str, tuple[Command, str]] = {
             "help": (self._help, "list the commands"),
             **CONTEXT_COMMANDS,
+            "rules": (self._rules, CONTEXT_COMMANDS["rules"][1]),
             **self._session_commands(),
             **self._settings_commands(),
         }
@@ -145,6 +150,7 @@ class Commands:
                 self._again,
                 "[text]  answer the last message again, or send another text instead",
             ),
+            "continue": (self._continue, "continue an answer that was cut off"),
             "branch": (
                 self._branch,
                 "N text  change your message N and continue from there",
@@ -199,6 +205,17 @@ class Commands:
         text = "\n".join(map(" ".join, lines.items()))
         return CommandReplied(text, ("Command", "What it does"), tuple(rows))
 
+    def _rules(self, agent: Agent, argument: str, stop: Stop) -> Reply:
+        """Those of the project's file come before what a person has said."""
+        said = CONTEXT_COMMANDS["rules"][0]
+        if self.rules is None:
+            return said(agent, argument, stop)
+        if argument in ("use", "ignore"):
+            return self.rules.answer(agent, is_yes=argument == "use")
+        if argument:
+            return said(agent, argument, stop)
+        return f"{self.rules.listing(agent)}\n\n{said(agent, '', stop)}".lstrip()
+
     def _new(self, agent: Agent, _argument: str, _stop: Stop) -> Reply:
         unsaved = self._save(agent)
         self._switch(agent, Session())
@@ -223,8 +240,9 @@ class Commands:
         return [CommandReplied(f"{done}: {_described(session)}"), *unsaved]
 
     def _copy(self, link: str) -> Session:
-        """The messages of a shared session, without its pins and summaries."""
+        """The messages of a shared session, without its pins, rules and summaries."""
         shared = imported(self._store.shared(link.removeprefix(SHARED)))
+        shared = without_claims(shared)
         return Session(shared.transcript, usages=shared.usages)
 
     def _rename(self, agent: Agent, title: str, _stop: Stop) -> str:
@@ -278,7 +296,7 @@ class Commands:
         session_id = agent.session.session_id
         left: StoreError | None = None
         try:
-            count = self._store.redact(session_id, text)
+            removed = self._store.redact(session_id, text)
         except StoreError as error:  # perhaps it is left in a backup alone
             left = error
         self._switch(agent, self._store.load(session_id))
@@ -289,9 +307,11 @@ class Commands:
         if left is not None:
             raise left
         return (
-            f"removed from {count} messages, from summaries, facts, pins, the search "
-            "index, results of runs, logs and backups of this session and its "
-            "branches; exported files and outputs of cells still contain it"
+            f"Removed from {removed.messages} messages, in {removed.places} places in "
+            "all: messages, summaries, facts, pins, settings of the session and "
+            "results of runs of this session and its branches, and from the search "
+            "index, logs and backups. Exported files and outputs of cells still "
+            "contain it."
         )
 
     def _save(self, agent: Agent) -> list[Event]:
@@ -331,6 +351,11 @@ class Commands:
         if agent.can_retry and not has_answer and not text:
             return agent.retry(stop=stop)
         return self.branch(agent, agent.session.last_prompt, text, stop=stop)
+
+    def _continue(self, agent: Agent, _argument: str, stop: Stop) -> Reply:
+        if not agent.can_retry:
+            raise NbchatError("the last answer is whole; there is nothing to continue")
+        return agent.retry(stop=stop, keeps_partial=True)
 
     def _branch(self, agent: Agent, argument: str, stop: Stop) -> Reply:
         position, _, text = argument.partition(" ")

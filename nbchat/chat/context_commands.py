@@ -10,7 +10,11 @@ from nbchat.chat.chat_events import ChatEvent, CommandReplied
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summary_entry import rules_of
 from nbchat.compaction.summary_format import summary_text
-from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_state
+from nbchat.compaction.triggers.context_breakdown import (
+    LABELS,
+    ContextUsage,
+    context_state,
+)
 from nbchat.config.precedence import refuse_locked
 from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import cost_rows, usage_text
@@ -37,17 +41,6 @@ def _log(agent: Agent, file: str, _stop: Stop) -> str:
     return f"written to {Path(file).resolve()}"
 
 
-PARTS = {
-    "system": "system prompt",
-    "tools": "tools",
-    "pins": "pinned rules",
-    "summary": "summary",
-    "history": "messages",
-    "input": "current message",
-}
-"""The names of the context's parts, as the panel shows them."""
-
-
 def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
     engine, session = agent.engine, agent.session
     plan = engine.plan(session)
@@ -58,7 +51,7 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
         "policy": engine.policy.name,
         "context": _context_size(usage) + _trigger(engine),
         **{
-            f"  {PARTS[part]}": f"{tokens:,} tokens"
+            f"  {LABELS[part]}": f"{tokens:,} tokens"
             for part, tokens in usage.parts_of_total.items()
         },
         "  answer": f"about {usage.response:,} tokens expected",
@@ -283,7 +276,7 @@ CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
     "unpin": (_unpin, "number  remove a pinned rule"),
     "rules": (
         _rules,
-        "[drop N|keep N]  list the sentences kept as your rules; drop one or keep it",
+        "[use|ignore|drop N|keep N]  list the rules of the project's file and yours",
     ),
     "exclude": (
         _exclude,

@@ -1,10 +1,14 @@
-"""Loopback socket by which Jupyter Server controls a chat while its kernel is busy.
+"""Socket by which Jupyter Server controls a chat while its kernel is busy.
 
 Some versions of ipykernel deliver no click while a cell runs. So a chat also listens on
-a socket; a file that only its user can read has the port, and the secret without which
-a request is refused:
+a socket; a file that only its user can read has its address, and the secret without
+which a request is refused:
 
     <jupyter_runtime_dir>/nbchat-<kernel id>-<chat id>.json
+
+Where that folder is private, the socket is a Unix socket in it, which other users of
+the machine cannot reach, and the system tells each side who the other is. Elsewhere (on
+Windows, in a shared folder, below a long path) it is a port of the loopback address.
 
 A request is a line of JSON each way: {"secret": ..., "action": "stop"} and
 {"done": true} or {"error": "..."}. A file that outlives its kernel is harmless:
@@ -21,6 +25,8 @@ import logging
 import os
 import secrets
 import socket
+import stat
+import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -41,12 +47,24 @@ TIMEOUT_SECONDS = 1.0
 
 LINE_LIMIT_BYTES = 65_536
 
+RETRY_SECONDS = 0.1
+"""Until a connection is accepted again when there was no free file descriptor."""
+
 MOST_WAITING = 1_024
 """Connections that wait to be accepted. The system drops a further one, whose sender
 tries again after a second: a Stop would come too late."""
 
 MOST_CONNECTIONS = 64
-"""Open at once; a further one ends the oldest, so slow ones never keep out a Stop."""
+"""Open at once. Before a further one is accepted, the oldest that has not proved to
+know the secret is ended: slow ones never keep out a Stop, nor use up descriptors."""
+
+LONGEST_PATH = 100
+"""Bytes of a Unix socket's path: systems take 104 to 108."""
+
+OTHERS = 0o077
+"""The permissions of all but the owner."""
+
+ROOT = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +74,8 @@ class Address:
     port: int
     secret: str
     pid: int
+    path: str = ""
+    """Of a Unix socket; then there is no port."""
 
 
 Action = Callable[[Mapping[str, Any]], object]
@@ -72,6 +92,7 @@ class ControlSocket:
         self._opening = threading.Lock()
         self._listener: socket.socket | None = None
         self._file: Path | None = None
+        self._path = ""
         self._is_closed = False
         self._pid = 0
         self._secret = secrets.token_urlsafe(32)
@@ -80,7 +101,7 @@ class ControlSocket:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], None] = {}
-        """Of open connections, the oldest first."""
+        """Of open connections that may be ended, the oldest first."""
 
     def open(self) -> None:
         """Start listening; does nothing outside of a kernel.
@@ -105,12 +126,15 @@ class ControlSocket:
             self._close()
 
     def _open(self, kernel: str) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=MOST_WAITING)
-        self._pid = os.getpid()
         _remove_stale(kernel)
-        self._file = _folder() / f"nbchat-{kernel}-{self._chat_id}.json"
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        address = Address(self._listener.getsockname()[1], self._secret, self._pid)
+        folder = _folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        name = f"nbchat-{kernel}-{self._chat_id}"
+        self._listener, self._path = _listener(folder, f"{name}.sock")
+        self._pid = os.getpid()
+        self._file = folder / f"{name}.json"
+        port = 0 if self._path else self._listener.getsockname()[1]
+        address = Address(port, self._secret, self._pid, self._path)
         with secure_write(str(self._file)) as stream:
             json.dump(asdict(address), stream)
         atexit.register(self.close)
@@ -128,64 +152,93 @@ class ControlSocket:
         atexit.unregister(self.close)
         if self._file is not None:
             self._file.unlink(missing_ok=True)
+        if self._path:
+            Path(self._path).unlink(missing_ok=True)
         if self._has_started.wait(TIMEOUT_SECONDS) and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended
                 self._loop.call_soon_threadsafe(self._end.set)
+        else:
+            listener.close()
 
     async def _serve(self, listener: socket.socket) -> None:
-        """Answer requests until the end, all on this thread.
-
-        Without a free file descriptor asyncio tries again after a second.
-        """
+        """Answer requests until the end, all on this thread."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_note_fault)
-        server = await asyncio.start_server(  # it sets the backlog again
-            self._receive, sock=listener, limit=LINE_LIMIT_BYTES, backlog=MOST_WAITING
-        )
+        listener.setblocking(False)
+        accepting = asyncio.create_task(self._accept(listener))
         self._has_started.set()
-        async with server:
-            await self._end.wait()
-            for task in self._tasks:
-                task.cancel()
+        await self._end.wait()
+        for task in (accepting, *self._tasks):
+            task.cancel()
+        await asyncio.gather(accepting, *self._tasks, return_exceptions=True)
+        listener.close()
 
-    async def _receive(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        task = asyncio.current_task()
-        if len(self._tasks) >= MOST_CONNECTIONS:
+    async def _accept(self, listener: socket.socket) -> None:
+        """Take one connection after the other, never more than may be open.
+
+        Without a free file descriptor, try again after a moment.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._make_room()
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                logger.debug("the control socket accepts nothing: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            connection.setblocking(False)
+            task = asyncio.create_task(self._receive(connection))
+            self._tasks[task] = None
+            task.add_done_callback(partial(self._forget, connection))
+
+    def _forget(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
+        """Close a connection; a task that is ended before it began cannot do that."""
+        self._tasks.pop(task, None)
+        connection.close()
+
+    async def _make_room(self) -> None:
+        while len(self._tasks) >= MOST_CONNECTIONS:
             oldest = next(iter(self._tasks))
-            del self._tasks[oldest]
             oldest.cancel()
-        self._tasks[task] = None  # type: ignore[index]  # always in a task
+            await asyncio.wait([oldest])
+
+    async def _receive(self, connection: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
         try:
+            if not _is_ours(connection):
+                return
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                line = await reader.readline()
-            step = partial(self._context.copy().run, self._answer, line)
-            answer = await asyncio.get_running_loop().run_in_executor(None, step)
-            writer.write(json.dumps(answer).encode() + b"\n")
+                line = await _received_line(connection)
+            asked = self._checked(line)
+            if isinstance(asked, str):
+                answer = {"error": asked}
+            else:
+                self._tasks.pop(asyncio.current_task(), None)  # type: ignore[arg-type]  # always in a task
+                step = partial(self._context.copy().run, self._answer, asked)
+                answer = await loop.run_in_executor(None, step)
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                await writer.drain()
-        except (OSError, TimeoutError, ValueError) as error:  # the last: a long line
+                await loop.sock_sendall(connection, _encoded(answer))
+        except (OSError, TimeoutError) as error:
             logger.debug("a request to the control socket ended: %s", error)
         except asyncio.CancelledError:
             logger.debug("a slow connection to the control socket was closed")
-        finally:
-            self._tasks.pop(task, None)  # type: ignore[arg-type]  # always in a task
-            writer.close()
 
-    def _answer(self, line: bytes) -> dict[str, Any]:
+    def _checked(self, line: bytes) -> dict[str, Any] | str:
+        """A request with the right secret for a known action, or why there is none."""
         try:
-            asked = json.loads(line)
+            asked: dict[str, Any] = json.loads(line)
             secret, name = str(asked["secret"]), str(asked["action"])
         except (ValueError, KeyError, TypeError, RecursionError):
-            return {"error": "this is not a request"}
+            return "this is not a request"
         given = secret.encode(errors="surrogatepass")
         if not hmac.compare_digest(given, self._secret.encode()):
-            return {"error": "the secret is wrong"}
-        if name not in self._actions:
-            return {"error": f"there is no action {name!r}"}
+            return "the secret is wrong"
+        return asked if name in self._actions else f"there is no action {name!r}"
+
+    def _answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            self._actions[name](asked)
+            self._actions[str(asked["action"])](asked)
         except NbchatError as error:
             return {"error": str(error)}
         return {"done": True}
@@ -235,21 +288,108 @@ def _answer_of(
     address: Address, action: str, details: Mapping[str, object]
 ) -> dict[str, Any] | None:
     """The answer of one socket; None when nothing listens, or something else does."""
-    target = ("127.0.0.1", address.port)
     try:
-        with socket.create_connection(target, TIMEOUT_SECONDS) as connection:
+        with _connected(address) as connection:
             request = {**details, "secret": address.secret, "action": action}
-            _send(connection, request)
+            connection.sendall(_encoded(request))
             found = json.loads(_line(connection))
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError, OverflowError, TypeError):
         return None
     return found if isinstance(found, dict) else None
 
 
+def _connected(address: Address) -> socket.socket:
+    """A connection to the chat; raises OSError, also if another user listens there."""
+    if not address.path:
+        return socket.create_connection(("127.0.0.1", address.port), TIMEOUT_SECONDS)
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(TIMEOUT_SECONDS)
+        connection.connect(address.path)
+        is_ours = os.getuid() == ROOT or _is_ours(connection)
+    except BaseException:
+        connection.close()
+        raise
+    if not is_ours:
+        connection.close()
+        raise PermissionError("another user listens there")
+    return connection
+
+
 def _addresses(kernel: str, chat_id: str) -> Iterator[Address]:
     for file in _files(kernel, chat_id):
-        with contextlib.suppress(OSError, ValueError, TypeError):
-            yield Address(**json.loads(file.read_text(encoding="utf-8")))
+        with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
+            if _is_of_this_user(file):
+                yield Address(**json.loads(file.read_text(encoding="utf-8")))
+
+
+def _is_of_this_user(file: Path) -> bool:
+    """Whether a file, no link, was written by this user; root asks for all users."""
+    found = file.lstat()
+    if not hasattr(os, "getuid"):  # Windows, which protects the user's folders itself
+        return stat.S_ISREG(found.st_mode)
+    is_ours = found.st_uid in _own_users() or os.getuid() == ROOT
+    return stat.S_ISREG(found.st_mode) and is_ours
+
+
+def _own_users() -> tuple[int, int]:
+    """The ids of those who may control this process anyway."""
+    return os.getuid(), ROOT
+
+
+def _is_ours(connection: socket.socket) -> bool:
+    """Whether the other side is this user or root; a port of loopback tells nothing."""
+    is_port = connection.family == socket.AF_INET
+    return is_port or peer_user(connection) in _own_users()
+
+
+def peer_user(connection: socket.socket) -> int | None:
+    """The user id of the other side of a Unix socket; None where no system tells."""
+    if hasattr(socket, "SO_PEERCRED"):  # Linux
+        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        return int(struct.unpack("3i", found)[1])
+    if sys.platform == "darwin":  # SOL_LOCAL, LOCAL_PEERCRED: version and user id
+        return int(struct.unpack("Ii", connection.getsockopt(0, 1, 8))[1])
+    return None
+
+
+def _listener(folder: Path, name: str) -> tuple[socket.socket, str]:
+    """A listening socket, and its path if it is a Unix socket."""
+    for place in (folder, folder / "nbchat"):
+        with contextlib.suppress(OSError, RuntimeError):  # also a loop of links
+            place.mkdir(mode=0o700, exist_ok=True)
+            path = place.resolve() / name
+            if _is_private(path.parent) and _fits(path):
+                return _unix_listener(path), str(path)
+    return socket.create_server(("127.0.0.1", 0), backlog=MOST_WAITING), ""
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether this user alone may enter a folder, which is no link."""
+    if not hasattr(os, "getuid") or not hasattr(socket, "AF_UNIX"):
+        return False
+    found = folder.lstat()
+    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return is_ours and not found.st_mode & OTHERS
+
+
+def _fits(path: Path) -> bool:
+    knows_peers = hasattr(socket, "SO_PEERCRED") or sys.platform == "darwin"
+    return knows_peers and len(os.fsencode(path)) <= LONGEST_PATH
+
+
+def _unix_listener(path: Path) -> socket.socket:
+    """A socket at a path of a private folder; raises OSError where there are none."""
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(path))
+        path.chmod(0o600)
+        listener.listen(MOST_WAITING)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
 
 
 def _files(kernel: str, chat_id: str = "") -> list[Path]:
@@ -261,16 +401,29 @@ def _remove_stale(kernel: str) -> None:
     """Remove the files of earlier processes of this kernel, which were killed."""
     for file in _files(kernel):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            if json.loads(file.read_text(encoding="utf-8"))["pid"] != os.getpid():
+            found = json.loads(file.read_text(encoding="utf-8"))
+            if _is_of_this_user(file) and found["pid"] != os.getpid():
                 file.unlink()
+                for folder in (file.parent, file.parent / "nbchat"):
+                    (folder / file.name).with_suffix(".sock").unlink(missing_ok=True)
 
 
 def _folder() -> Path:
     return Path(jupyter_runtime_dir())
 
 
-def _send(to: socket.socket, answer: Mapping[str, object]) -> None:
-    to.sendall(json.dumps(answer).encode() + b"\n")
+def _encoded(answer: Mapping[str, object]) -> bytes:
+    return json.dumps(answer).encode() + b"\n"
+
+
+async def _received_line(connection: socket.socket) -> bytes:
+    """One line, or what arrived of it before the end or the limit."""
+    loop, line = asyncio.get_running_loop(), bytearray()
+    part = b" "
+    while part and b"\n" not in part and len(line) < LINE_LIMIT_BYTES:
+        part = await loop.sock_recv(connection, LINE_LIMIT_BYTES)
+        line += part
+    return bytes(line.partition(b"\n")[0])
 
 
 def _line(sender: socket.socket) -> bytes:

@@ -1,8 +1,9 @@
 """The command /mcp: list the MCP servers that are configured, connect and disconnect.
 
 A server starts a program of its own, so one that a project's file names is started on
-request only. The servers of the file in the setting `mcp_file` are connected when the
-chat begins: a person has chosen them.
+request only, and one of a folder above this one, where others may write, after a yes to
+what it would run. The servers of the file in the setting `mcp_file` are connected when
+the chat begins: a person has chosen them.
 """
 
 import logging
@@ -27,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 HOW = "/mcp NAME connects or disconnects; /mcp TOOL describes a tool"
 
+YES = " yes"
+"""After a name in `/mcp`: start what was shown."""
+
 NONE = (
     "no MCP server is configured; add servers to .jupyter/mcp_settings.json or "
     "mcp.json in this folder, or to the file in the setting mcp_file"
@@ -41,6 +45,8 @@ class ChatServers:
         self._mcp_file = mcp_file
         self._servers = McpServers()
         self._offered: tuple[Tool, ...] = ()
+        self._shown: dict[str, McpServer] = {}
+        """Servers of folders above this one, as a person has seen them."""
 
     def connect_chosen(self, agent: Agent) -> None:
         """Connect to the servers of `mcp_file`; what fails is logged, not raised."""
@@ -65,14 +71,33 @@ class ChatServers:
             self._servers.disconnect(name)
             self._offer(agent)
             return f"disconnected {name}"
+        is_accepted = name not in known and name.endswith(YES)
+        name = name.removesuffix(YES).rstrip() if is_accepted else name
         if name not in known:
             names = ", ".join(known) or "none"
             raise NbchatError(f"no MCP server is named {name!r}; configured: {names}")
+        if question := self._question(known[name], is_accepted=is_accepted):
+            return question
         self._servers.connect([known[name]])
         if problem := self._servers.problems.get(name):
             raise NbchatError(problem)
         self._offer(agent)
         return _row(self._servers.state(known[name]))
+
+    def _question(self, server: McpServer, *, is_accepted: bool) -> str:
+        """What to confirm before a server starts; empty where nothing is to be."""
+        is_here = Path(server.origin).is_relative_to(Path.cwd().resolve())
+        if is_here or server.name in self._chosen():
+            return ""
+        if is_accepted and self._shown.get(server.name) == server:
+            return ""
+        self._shown[server.name] = server
+        does = "would run" if server.command else "would connect to"
+        return (
+            f"{server.name} is named in {server.origin}, in a folder above this one, "
+            f"and {does}: {server.address}\nIf you trust that file: "
+            f"/mcp {server.name}{YES}"
+        )
 
     def listed(self) -> list[ServerState]:
         """The servers that are configured; raises ConfigError for an invalid file."""
@@ -100,9 +125,10 @@ class ChatServers:
             taken = {each.name for each in own} & {each.name for each in tools}
             if taken:
                 raise ConfigError(f"two tools are named {', '.join(sorted(taken))}")
+            if agent.approve is None:
+                agent.approve = Approvals()
             agent.tools = (*own, *tools)
             self._offered = tools
-            agent.approve = agent.approve or Approvals()
             agent.count_fixed_tokens()
 
     def _servers_tool(self, name: str) -> Tool | None:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import sys
 import threading
+from base64 import b64decode
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from copy import deepcopy
@@ -28,6 +29,7 @@ from nbchat.config.precedence import settings
 from nbchat.conversation import events
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import Event, StopReason
+from nbchat.conversation.pictures import picture_of
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
 from nbchat.errors import NbchatError, Stopped
@@ -64,6 +66,9 @@ CANCEL_SECONDS = 0.2
 
 SESSIONS_LISTED = 100
 """Sessions in one answer; the client asks for more with its cursor."""
+
+ATTACHED_ALONE = "See what is attached."
+"""The message of a prompt that mentions or embeds something and says nothing."""
 
 LINE_BYTES = 50 * 1024 * 1024
 """Longest message of a client: a prompt with files."""
@@ -245,9 +250,7 @@ class AcpAgent:
             reason = "this session is already answering; cancel it, or wait"
             raise acp.RequestError.invalid_request({"message": reason})
         chat.stop.clear()
-        ending = await asyncio.to_thread(
-            self._run, chat, _message(prompt), _pictures(prompt)
-        )
+        ending = await asyncio.to_thread(self._run, chat, prompt)
         if isinstance(ending, events.TurnFailed):
             raise acp.RequestError.internal_error({"message": ending.message})
         reason = STOP_REASONS.get(ending.stop_reason, "end_turn")
@@ -256,10 +259,16 @@ class AcpAgent:
         )
 
     def _run(
-        self, chat: Chat, text: str, pictures: list[Entry]
+        self, chat: Chat, prompt: list[Any]
     ) -> events.TurnFinished | events.TurnFailed:
         """Run a turn in this thread, its updates in the order of its events."""
-        for event in chat.agent.run(text, stop=chat.stop, attached=pictures):
+        turn = chat.agent.run(
+            _message(prompt),
+            stop=chat.stop,
+            attached=_attachments(prompt),
+            pasted=_mentions(prompt),
+        )
+        for event in turn:
             for update in self._updates(chat, event):
                 sending = self._client.session_update(
                     chat.agent.session.session_id, update
@@ -335,7 +344,12 @@ class AcpAgent:
     def _build(self, session: Session, cwd: str, mcp_servers: list[Any]) -> None:
         servers = McpServers(map(_server, mcp_servers))
         tools: list[Callable[..., object]] = [*self._tools, *servers.tools]
-        agent = self._make_agent(session=session, store=self._store, tools=tools)
+        agent = self._make_agent(
+            session=session,
+            store=self._store,
+            tools=tools,
+            approve=False,  # until the client can be asked, below
+        )
         if agent.autosave is None:
             agent.autosave = autosave_of(self._store, session, agent)
         chat = Chat(agent, cwd, servers)
@@ -397,33 +411,82 @@ def _entry_updates(entry: Entry) -> Iterable[Any]:
 
 
 def _message(prompt: list[Any]) -> str:
-    """The text of a prompt, with linked and embedded texts below it."""
-    parts: list[str] = []
-    for block in prompt:
-        match block:
-            case schema.TextContentBlock():
-                parts.append(block.text)
-            case schema.ResourceContentBlock():
-                parts.append(f"[{block.name}]({block.uri})")
-            case schema.EmbeddedResourceContentBlock():
-                text = getattr(block.resource, "text", "(not text)")
-                parts.append(f"{block.resource.uri}:\n{text}")
-    return "\n\n".join(parts)
+    """What the person wrote, with the names of what is mentioned where it is."""
+    if not any(_is_written(block) for block in prompt):
+        return ATTACHED_ALONE
+    parts = (block.text if _is_written(block) else _mention(block) for block in prompt)
+    return "\n\n".join(filter(None, parts))
 
 
-def _pictures(prompt: list[Any]) -> list[Entry]:
-    """The pictures of a prompt, as entries before its text."""
-    return [
-        Entry(
-            "user",
-            block.uri or "A picture:",
-            "",
-            "image",
-            json.dumps({"media_type": block.mime_type, "data": block.data}),
-        )
-        for block in prompt
-        if isinstance(block, schema.ImageContentBlock)
-    ]
+def _is_written(block: Any) -> bool:
+    """Whether a block is the person's words: not what is meant for the model alone."""
+    if not isinstance(block, schema.TextContentBlock):
+        return False
+    audience = block.annotations.audience if block.annotations else None
+    return bool(block.text.strip()) and (not audience or "user" in audience)
+
+
+def _mention(block: Any) -> str:
+    """A link to what is mentioned or embedded, on one line."""
+    match block:
+        case schema.ResourceContentBlock():
+            link = f"[{block.title or block.name}]({block.uri})"
+        case schema.EmbeddedResourceContentBlock():
+            link = f"[{_file_name(block.resource.uri)}]({block.resource.uri})"
+        case _:
+            link = ""
+    return " ".join(link.split())
+
+
+def _mentions(prompt: list[Any]) -> list[str]:
+    """The links in a message: others may have named the files."""
+    return list(filter(None, map(_mention, prompt)))
+
+
+def _file_name(uri: str) -> str:
+    return uri.rstrip("/").rpartition("/")[2] or uri
+
+
+def _attachments(prompt: list[Any]) -> list[Entry]:
+    """Pictures, files and links of a prompt, as entries before its text.
+
+    They are what others wrote: no rule of the person is read from them.
+    """
+    return list(filter(None, map(_attachment, prompt)))
+
+
+def _attachment(block: Any) -> Entry | None:
+    match block:
+        case schema.ImageContentBlock():
+            return _picture(block)
+        case schema.ResourceContentBlock():
+            about = "\n".join(filter(None, (block.description, block.uri)))
+            name = block.title or block.name
+            return _attached("file", f"A link to {name}:", _file(name, about))
+        case schema.EmbeddedResourceContentBlock():
+            uri = block.resource.uri
+            text = getattr(block.resource, "text", "(not text)")
+            return _attached("file", f"{uri}:", _file(_file_name(uri), text))
+        case schema.TextContentBlock() if block.text and not _is_written(block):
+            caption = "From the editor:"
+            return _attached("file", caption, _file("the editor", block.text))
+    return None
+
+
+def _file(name: str, text: str) -> dict[str, str]:
+    return {"media_type": "text/plain", "name": name, "data": text}
+
+
+def _attached(kind: str, caption: str, details: dict[str, str]) -> Entry:
+    return Entry("user", caption, "", kind, json.dumps(details))
+
+
+def _picture(block: Any) -> Entry:
+    name = block.uri or "A picture:"
+    try:
+        return picture_of(b64decode(block.data)).entry(name)
+    except ValueError as error:
+        return Entry("user", f"{name} [{error}]")
 
 
 def _context_now(agent: Agent) -> schema.UsageUpdate | None:

@@ -1,6 +1,7 @@
 """The `nbchat` command: demo, lab, sessions, export, import, settings, doctor."""
 
 import argparse
+import io
 import os
 import re
 import shutil
@@ -48,6 +49,9 @@ SESSION_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; an error is one line on stderr and exit code 1."""
+    for stream in (sys.stdout, sys.stderr):  # a console may lack a character
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     parser = _parser()
     options, others = parser.parse_known_args(arguments)
     options.others = others  # of JupyterLab

@@ -4,10 +4,10 @@ The engine never changes a session. The agent appends the records it returns, an
 then the history is unchanged.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from threading import Event as Flag
-from typing import Any, TypeVar, overload
+from typing import TypeVar, overload
 
 from nbchat.compaction import edits
 from nbchat.compaction.compaction_record import (
@@ -63,6 +63,7 @@ from nbchat.conversation.turns import open_calls
 from nbchat.errors import CompactionError
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.model_info import ModelInfo
+from nbchat.providers.usage_reports import usage_of
 
 DEFAULT_THRESHOLD = 5_000
 
@@ -163,18 +164,13 @@ class CompactionEngine:
     def _asks_alike(self) -> bool:  # a method, for engines are pickled
         return self.shares_prefix
 
-    def update_token_count(
-        self, *report: Usage | Mapping[str, Any], position: int | None = None
-    ) -> None:
+    def update_token_count(self, *report: object, position: int | None = None) -> None:
         """Add the usage of a response; `position` is the transcript's length then.
 
-        Loops of your own may pass the API's usage as a dictionary, and the message
-        before it.
+        Loops of your own may pass the usage or the response of any API, as its SDK's
+        object or as a dictionary, and the message before it.
         """
-        usage = report[-1]
-        if not isinstance(usage, Usage):
-            usage = Usage(usage.get("input_tokens", 0), usage.get("output_tokens", 0))
-        self.tracker.update_token_count(usage, position=position)
+        self.tracker.update_token_count(usage_of(report[-1]), position=position)
 
     def should_compact(self, session: Session | None = None) -> Decision:
         """Whether to compact now, which meter says so, and why.

@@ -31,7 +31,7 @@ where that is less."""
 
 SUMMARY_PART, SUMMARY_WINDOW_PART = 4, 32
 """A summary is at most one part in so many of what it replaces, and of the window: it
-is read again with every request."""
+is read again with every request. What code copies has at least half of the entry."""
 
 SHORT_ENTRY, LARGEST_SHARE = 300, 0.6
 """Tokens that an entry may take where its policy's share is less, unless that is more
@@ -206,9 +206,9 @@ def budget_for(
         if window > LARGE_WINDOW:
             most = max(most, window // LARGE_WINDOW_PART)
         grown = min(grown, window // MEMORY_WINDOW_PART)
-    summary = min(wanted, tokens_covered // SUMMARY_PART)
-    left = largest_entry(policy, tokens_covered) - summary
-    return Budget(summary, max(0, min(grown, most, left)))
+    both = largest_entry(policy, tokens_covered)
+    summary = min(wanted, tokens_covered // SUMMARY_PART, both // 2)
+    return Budget(summary, min(grown, most, both - summary))
 
 
 def largest_entry(policy: Policy, tokens_covered: int) -> int:

@@ -9,6 +9,7 @@ CompactionEngine(policy=replace(PRESETS["tiered"], name="mine", keep=5))
 from dataclasses import dataclass, fields
 from typing import Literal, get_args, get_origin
 
+from nbchat.conversation.entries import BY_MODEL
 from nbchat.errors import ConfigError
 
 Meter = Literal["cumulative", "window", "auto", "off"]
@@ -128,7 +129,8 @@ class Policy:
 
     def kept(self, trigger: str) -> int:
         """How much is kept word for word after a trigger."""
-        by_hand = trigger == "manual" and self.keep_by_hand is not None
+        is_asked = trigger in ("manual", BY_MODEL)
+        by_hand = is_asked and self.keep_by_hand is not None
         return (self.keep_by_hand if by_hand else self.keep) or 0
 
     def _check_choices(self) -> None:

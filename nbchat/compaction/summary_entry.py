@@ -1,7 +1,7 @@
 """Build the summary entry of a plan: the summary, and the memory that code copies."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from nbchat.compaction.masked_entries import masked
 from nbchat.compaction.memory.memory import (
@@ -29,6 +29,7 @@ from nbchat.conversation.entries import (
     MemoryLine,
     Rule,
 )
+from nbchat.conversation.rules_file import rules_in
 from nbchat.conversation.secret_masking import without_secrets
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
@@ -80,8 +81,8 @@ class SummaryBuilder:
     """The transcript without secrets and what was excluded, as the plan found it."""
     to_cover: Sequence[Entry] = field(init=False, compare=False)
     """That of it which the plan and earlier compactions cover."""
-    covered: Sequence[Entry] = field(init=False, compare=False)
-    """What the plan covers of the history, without secrets."""
+    before: Entry | None = field(init=False, compare=False)
+    """The summary that the plan covers, without secrets."""
 
     def __post_init__(self) -> None:
         """Take the transcript once: it is as long as the conversation."""
@@ -89,7 +90,9 @@ class SummaryBuilder:
         transcript = masked_entries.of_transcript(self.session.included_transcript)
         object.__setattr__(self, "transcript", transcript)
         object.__setattr__(self, "to_cover", transcript[: self.plan.stop])
-        object.__setattr__(self, "covered", masked_entries.of(self.plan.covered))
+        covered = (each for each in self.plan.covered if each.role == "summary")
+        before = next(covered, None)
+        object.__setattr__(self, "before", masked(before) if before else None)
 
     def entry(self, summary: str) -> Entry:
         """The entry with a model's summary and the memory beside it.
@@ -105,7 +108,7 @@ class SummaryBuilder:
 
         Raises CompactionError when it saves too little.
         """
-        story = summary_text(self._before.content) if self._before else ""
+        story = summary_text(self.before.content) if self.before else ""
         story = story.replace(OPENING, "").strip()
         budget, count = self.plan.budget.summary, self.counter.count
         story = shorten_to_tokens(story, budget, count)
@@ -121,7 +124,7 @@ class SummaryBuilder:
         Raises CompactionError when the entry is too large even so.
         """
         budget, count = self.plan.budget, self.counter.count
-        text = summary_text(self.covered[0].content)
+        text = summary_text(self.before.content) if self.before else ""
         story = shorten_to_tokens(text, budget.summary, count)
         entry = self._made(story, self._copied(story, before=self._from_before()))
         check_budget(count(entry.content), budget.limit)
@@ -152,11 +155,6 @@ class SummaryBuilder:
         """The rules in force with an entry, also those that found no room in it."""
         return self.copied.get(content, Copied()).rules
 
-    @property
-    def _before(self) -> Entry | None:
-        """The summary that the plan covers."""
-        return next((each for each in self.covered if each.role == "summary"), None)
-
     def _copied(
         self, summary: str, *, is_told: bool = True, before: Sequence[str] = ()
     ) -> Copied:
@@ -182,22 +180,29 @@ class SummaryBuilder:
         )
         budget = min(self.plan.budget.facts, room)
         with self.readings.of(self.to_cover, self.tools) as reading:
+            material = replace(material, file=_file_lines(reading.rules_file))
             memory = memory_of(reading, material, budget, count)
-        return Copied(memory, tuple(rules))
+        return Copied(memory, (*rules, *self._dropped_before()))
 
     def _rules_before(self) -> tuple[Rule, ...]:
         """The rules of the newest summary before the plan's new messages."""
         return rules_of(self.session, self.plan.start)
 
+    def _dropped_before(self) -> Iterator[Rule]:
+        """The rules of before that the person dropped, and may take back."""
+        dropped = self.session.dropped_rules
+        rules = _newest_rules(self.session, self.plan.start)
+        return (rule for rule in rules if rule.text in dropped)
+
     def _from_before(self) -> list[str]:
         """What an older version of nbchat carried over beside the summary before."""
         records = self.session.active_compactions
-        if self._before is None or any(
-            record.memory and record.summary == self._before.content
+        if self.before is None or any(
+            record.memory and record.summary == self.before.content
             for record in records
         ):
             return []
-        content = self._before.content
+        content = self.before.content
         quotes = [line for line in summary_facts(content) if is_quote(line)]
         lines = [*carried_lines(content)[1:], *quotes]
         lines = [f"- {FROM_BEFORE}{line.lstrip('-* ')}" for line in lines]
@@ -238,19 +243,30 @@ class SummaryBuilder:
         return self.live_variables(self.transcript)[:VARIABLES_LINES]
 
 
+def _file_lines(entry: Entry | None) -> tuple[str, ...]:
+    """The title and the lines of a rules file that is in force."""
+    found = rules_in([entry]) if entry else None
+    return (found.title, *found.text.splitlines()) if found else ()
+
+
 def rules_of(session: Session, stop: int | None = None) -> tuple[Rule, ...]:
     """The rules in force with the newest summary, or the newest one before an index.
 
     Without those that the person has dropped since, and those that no message says, as
     in a file that somebody else has made.
     """
+    rules = _newest_rules(session, stop)
+    kept = (rule for rule in rules if rule.text not in session.dropped_rules)
+    return tuple(rule for rule in kept if _is_said(session, rule))
+
+
+def _newest_rules(session: Session, stop: int | None) -> tuple[Rule, ...]:
+    """The rules of the newest summary, also those that the person dropped since."""
     records = [r for r in session.active_compactions if r.kind == "summary"]
     if stop is not None:
         records = [record for record in records if record.stop <= stop]
     newest = max(records, key=_stop_of, default=None)
-    rules = newest.rules if newest else ()
-    kept = (rule for rule in rules if rule.text not in session.dropped_rules)
-    return tuple(rule for rule in kept if _is_said(session, rule))
+    return newest.rules if newest else ()
 
 
 def _is_said(session: Session, rule: Rule) -> bool:

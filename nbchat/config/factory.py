@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from nbchat.agent.agent import Agent
+from nbchat.agent.approvals import Approve
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import policy_named
 from nbchat.config.policy_and_models import (
@@ -27,7 +28,6 @@ from nbchat.config.policy_and_models import (
 from nbchat.config.precedence import refuse_locked, settings
 from nbchat.config.saved_settings import Target, kept_model, with_saved_settings
 from nbchat.config.settings import TABLE, NbChat
-from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import LogNotWritten, NotErased, StoreError
 from nbchat.providers.base import Provider, warn_of_untaken
@@ -60,7 +60,7 @@ def build_agent(
     tools: Iterable[Callable[..., object]] = (),
     system: str | None = None,
     tool_choice: str | Callable[[Session], str] = "auto",
-    approve: Callable[[Entry], bool] | None = None,
+    approve: Approve = None,
     session: Session | None = None,
     store: SessionStore | None = None,
     namespace: Namespace | None = None,
@@ -91,6 +91,7 @@ def build_agent(
         max_output_tokens=config.max_output_tokens,
         approve=approve,
         recall=config.recall,
+        context_tools=config.context_tools,
     )
     agent.options = request_options(config)
     warn_of_untaken(provider, agent.options)

@@ -47,7 +47,8 @@ from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import Unconnected, default_model
 from nbchat.providers.provider_table import KINDS
-from nbchat.storage.store import SessionStore, session_scope
+from nbchat.storage.serialization import session_scope
+from nbchat.storage.store import SessionStore
 
 logger = logging.getLogger(__name__)
 
@@ -368,6 +369,10 @@ def _apply_recall(agent: Agent, config: NbChat, _name: str) -> None:
     _change(agent, config, recall=config.recall)
 
 
+def _apply_context_tools(agent: Agent, config: NbChat, _name: str) -> None:
+    _change(agent, config, context_tools=config.context_tools)
+
+
 def _apply_tokenizer(agent: Agent, config: NbChat, _name: str) -> None:
     agent.engine.tracker.encoding = encoding_of(config)
     agent.use(agent.provider, window=config.window)
@@ -409,6 +414,7 @@ APPLY: Mapping[str, Callable[[Agent, NbChat, str], None]] = {
     "system_prompt": _apply_system_prompt,
     "request_options": _apply_request_options,
     "recall": _apply_recall,
+    "context_tools": _apply_context_tools,
     "tokenizer": _apply_tokenizer,
     "base_url": _apply_base_url,
     "log_folder": _apply_log_folder,

@@ -19,7 +19,8 @@ from traitlets import TraitError
 from nbchat.config.settings import MODEL_SETTINGS, POLICY_FIELDS, TABLE, Kind, NbChat
 from nbchat.errors import StoreError
 from nbchat.providers.connect import default_model
-from nbchat.storage.store import SessionStore, session_scope
+from nbchat.storage.serialization import session_scope
+from nbchat.storage.store import SessionStore
 
 logger = logging.getLogger(__name__)
 

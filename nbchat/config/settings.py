@@ -347,6 +347,16 @@ class NbChat(Configurable):
         "84 tokens per request. None: to models of OpenAI, Anthropic and Google, to "
         "others if they have other tools, once something was compacted or shortened.",
     ).tag(config=True, scope="configuration", apply="recall")
+    context_tools = Bool(
+        False,
+        help="Offer the model the tools compact and context, by which it decides "
+        "itself when the conversation is compacted. You can undo each compaction.",
+    ).tag(config=True, scope="model", apply="context_tools")
+    rules_files = Bool(
+        True,
+        help="Use the rules in .nbchat/rules.md or AGENTS.md of the notebook's project "
+        "in %chat and %%chat, after you have seen them and agreed.",
+    ).tag(config=True, scope="model", apply="view")
     live_variables = Bool(
         True,
         help="List the notebook's variables that were mentioned, with types and "

@@ -23,6 +23,9 @@ Span = tuple[int, int]
 RETRIEVAL = "retrieval"
 """Trigger of a pruning made when an output arrived."""
 
+BY_MODEL = "model"
+"""Trigger of a compaction that the model asked for, with its tool `compact`."""
+
 EXCLUDED = "excluded"
 """Trigger of a pruning by which the user excluded a message."""
 
@@ -54,6 +57,7 @@ class Entry(NamedTuple):
     | | | | | `{"cell": true}` of a cell |
     | user (by nbchat) | a request to answer again | | | `{"by": "nbchat"}` |
     | user (image, file) | caption | | image, file | JSON: media_type, data, name |
+    | user (rules of a file) | label | | file | the same, and `rules`: a digest |
     | assistant | text | | | `{"incomplete": true}` when cut short |
     | assistant (a call) | | call id | tool | arguments, JSON |
     | tool | output | call id | tool | `{"is_error": true}` when it failed |
@@ -105,6 +109,13 @@ class Entry(NamedTuple):
     def is_attachment(self) -> bool:
         """Whether this is an image or a file that the user attached."""
         return self.role == "user" and bool(self.tool_name)
+
+    @property
+    def is_rules(self) -> bool:
+        """Whether this is the rules of a file, or says that those no longer hold."""
+        is_file = self.role == "user" and self.tool_name == "file"
+        may_be = is_file and '"rules"' in self.tool_args
+        return may_be and isinstance(self.arguments.get("rules"), str)
 
     @property
     def can_be_excluded(self) -> bool:

@@ -42,6 +42,20 @@ class RetryScheduled:
 
 
 @dataclass(frozen=True, slots=True)
+class ContentLeftOut:
+    """A model's server refused parts of a request, and answers without them.
+
+    They stay in the transcript; a model that takes them is sent them again.
+    """
+
+    parts: tuple[str, ...]
+    """As a person knows them: "the picture plot.png", "the tool search"."""
+    model: str
+    reason: str
+    """The server's words."""
+
+
+@dataclass(frozen=True, slots=True)
 class RequestQueued:
     """A request waits to be sent with others as a batch; the turn continues later."""
 
@@ -187,7 +201,7 @@ class TurnFailed:
     """The error itself, not stored."""
 
 
-Delta = TextDelta | ThinkingDelta | RetryScheduled | RequestQueued
+Delta = TextDelta | ThinkingDelta | RetryScheduled | RequestQueued | ContentLeftOut
 
 Event = (
     Delta

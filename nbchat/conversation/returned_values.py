@@ -4,7 +4,6 @@ A dataframe becomes CSV; of a long one the model sees the first rows, and recall
 rest. Figures and images become pictures after the result.
 """
 
-import base64
 import contextlib
 import csv
 import io
@@ -17,6 +16,13 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from nbchat.conversation.entries import Entry, failed_result
+from nbchat.conversation.pictures import (
+    LONGEST_SIDE,
+    Picture,
+    looks_like_picture,
+    picture_of,
+    picture_of_image,
+)
 
 OUTPUT_LIMIT = 200_000
 """Characters of an output or an error that are kept, about 50,000 tokens."""
@@ -30,22 +36,15 @@ ROWS_SHOWN = 20
 PICTURES_SHOWN = 3
 """Pictures of one output that the model sees: each takes about 1,500 tokens."""
 
-PICTURE_SIDE = 1_568
-"""Pixels of the longer side: more is scaled down by the providers anyway."""
-
-PICTURE_BYTES = 3_500_000
-"""Bytes of a picture; providers refuse more than 5 MB in base64."""
-
-PICTURE_TYPES = {
-    b"\x89PNG": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF8": "image/gif",
-    b"RIFF": "image/webp",
-}
-"""Media types of pictures by their first bytes."""
-
 ELEMENTS_SHOWN = 200
 """Elements of an array that are written in full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Texts and pictures in their order, as MCP servers return them."""
+
+    parts: tuple[str | bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +88,16 @@ def error_line(error: BaseException) -> str:
 
 
 def _written(call: Entry, value: object) -> ToolOutput:
-    if (data := _picture_bytes(value)) is not None:
-        return _with_pictures(call, "", [data])
+    if isinstance(value, Parts):
+        return _in_order(call, value)
+    if (found := _picture(value)) is not None:
+        return _with_pictures(call, "", [found])
     if isinstance(value, list | tuple):
-        pictures = [data for each in value if (data := _picture_bytes(each))]
+        each_found = [_picture(each) for each in value]
+        pictures = [found for found in each_found if found is not None]
         if pictures:
-            others = [each for each in value if _picture_bytes(each) is None]
+            pairs = zip(value, each_found, strict=True)
+            others = [each for each, found in pairs if found is None]
             return _with_pictures(call, _as_text(others) if others else "", pictures)
     if _is_from(value, "pandas", "DataFrame", "Series"):
         return _table(call, value)
@@ -116,56 +119,73 @@ def _bounded(text: str) -> str:
     return f"{text[:half]}\n[{removed:,} characters removed]\n{text[-half:]}"
 
 
-def _with_pictures(call: Entry, text: str, pictures: list[bytes]) -> ToolOutput:
-    """Pictures cannot be in a tool's result everywhere, so they follow it."""
-    count, pictures = len(pictures), pictures[:PICTURES_SHOWN]
+def _with_pictures(call: Entry, text: str, found: list[Picture | str]) -> ToolOutput:
+    """Pictures cannot be in a tool's result everywhere, so they follow it.
+
+    What is found is a picture, or why one cannot be read.
+    """
+    pictures = [each for each in found if isinstance(each, Picture)]
+    unreadable = [f"[{each}]" for each in found if isinstance(each, str)]
+    count = len(pictures)
     note = f"[{count} picture{'s' * (count != 1)} follow{'s' * (count == 1)}]"
-    if count > PICTURES_SHOWN:
-        note = f"[the first {PICTURES_SHOWN} of {count:,} pictures follow]"
+    has_note = 0 < count <= PICTURES_SHOWN
+    lines = filter(None, (text, *unreadable, note if has_note else ""))
+    return _followed_by(call, "\n".join(lines), pictures)
+
+
+def _in_order(call: Entry, value: Parts) -> ToolOutput:
+    """Texts joined, each picture named at its place; the pictures follow."""
+    found = [_read_part(each) for each in value.parts]
+    pictures = [each for each in found if isinstance(each, Picture)]
+    if len(pictures) == len(found):
+        return _with_pictures(call, "", [*pictures])
+    lines, number = list[str](), 0
+    for each in found:
+        number += isinstance(each, Picture)
+        numbered = f"[picture {number} of {len(pictures)} follows]"
+        lines.append(each if isinstance(each, str) else numbered)
+    return _followed_by(call, "\n".join(filter(None, lines)), pictures)
+
+
+def _read_part(part: str | bytes) -> Picture | str:
+    """A text, a picture, or why the picture cannot be read."""
+    if isinstance(part, str):
+        return part
+    found = _read(part)
+    return found if isinstance(found, Picture) else f"[{found}]"
+
+
+def _followed_by(call: Entry, text: str, pictures: list[Picture]) -> ToolOutput:
+    if len(pictures) > PICTURES_SHOWN:
+        text += f"\n[the first {PICTURES_SHOWN} of {len(pictures):,} pictures follow]"
     caption = f"The picture that {call.tool_name} returned:"
-    return ToolOutput(
-        _result(call, "\n".join(filter(None, (text, note)))),
-        pictures=tuple(_picture_entry(caption, data) for data in pictures),
-    )
+    entries = tuple(each.entry(caption) for each in pictures[:PICTURES_SHOWN])
+    return ToolOutput(_result(call, text), pictures=entries)
 
 
-def _picture_entry(caption: str, data: bytes) -> Entry:
-    if len(data) > PICTURE_BYTES:
-        return Entry("user", f"{caption} [too large to show: {len(data):,} bytes]")
-    media_type = _media_type(data)
-    attached = {"media_type": media_type, "data": base64.b64encode(data).decode()}
-    return Entry("user", caption, "", "image", json.dumps(attached))
-
-
-def _picture_bytes(value: object) -> bytes | None:
-    """The picture of an image or a figure; None for anything else."""
+def _picture(value: object) -> Picture | str | None:
+    """The picture of an image or a figure, or why it cannot be read; else None."""
     if isinstance(value, bytes | bytearray):
-        return bytes(value) if _media_type(bytes(value[:16])) else None
+        return _read(bytes(value)) if looks_like_picture(bytes(value[:16])) else None
     if _is_from(value, "PIL", "Image"):
-        return _png_of_image(value)
+        return picture_of_image(value)
     if _is_from(value, "matplotlib", "Figure"):
-        return _png_of_figure(value)
+        return picture_of(_png_of_figure(value))
     if _is_from(value, "matplotlib", "Axes"):  # what pandas' plot() returns
-        return _png_of_figure(value.figure)  # type: ignore[attr-defined]
+        return picture_of(_png_of_figure(value.figure))  # type: ignore[attr-defined]
     return None
 
 
-def _media_type(data: bytes) -> str:
-    kinds = (kind for start, kind in PICTURE_TYPES.items() if data.startswith(start))
-    return next(kinds, "")
-
-
-def _png_of_image(image: Any) -> bytes:
-    smaller = image.copy()
-    smaller.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
-    file = io.BytesIO()
-    smaller.save(file, "PNG")
-    return file.getvalue()
+def _read(data: bytes) -> Picture | str:
+    try:
+        return picture_of(data)
+    except ValueError as error:
+        return str(error)
 
 
 def _png_of_figure(figure: Any) -> bytes:
     file = io.BytesIO()
-    dots = min(100.0, PICTURE_SIDE / max(*figure.get_size_inches(), 0.1))
+    dots = min(100.0, LONGEST_SIDE / max(*figure.get_size_inches(), 0.1))
     figure.savefig(file, format="png", dpi=dots)
     return file.getvalue()
 
@@ -236,10 +256,10 @@ def _as_text(value: object) -> str:
 
 
 def _bytes_as_text(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return f"[{len(data):,} bytes that are not text]"
+    if b"\0" not in data:
+        with contextlib.suppress(UnicodeDecodeError):
+            return data.decode()
+    return f"[{len(data):,} bytes that are not text]"
 
 
 def _array_as_text(array: Any) -> str:

@@ -8,6 +8,7 @@ a password, and random-looking strings. `primary_key` and `token_count` are not 
 import math
 import os
 import re
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
@@ -15,11 +16,28 @@ from itertools import groupby
 from operator import itemgetter
 
 from nbchat.conversation.entries import Span
+from nbchat.conversation.secrets_in_tables import (
+    is_mixed,
+    secret_cells,
+    secret_html_cells,
+)
 
 HIDDEN = "<hidden: may be a secret>"
 
 LEAST_LENGTH = 8
 """Characters of a key in the environment; shorter values are words, too."""
+
+LEAST_IN_CELL = 3
+"""Characters of a secret in a table."""
+
+USUAL_NAMES = 1_000
+"""Names in a text from which each is compared with those before."""
+
+LONGEST_LOGIN = 170
+"""Characters of a user and a password before the `@` of a host."""
+
+BEFORE, AFTER = 40, 1_000
+"""Characters around a name that decide whether a secret is there."""
 
 TOKEN_LENGTH = 24
 """Characters of a random string."""
@@ -52,6 +70,17 @@ _FORM = re.compile(
     |\b(?:sk|pk|rk)[-_][\w-]{16,}  # OpenAI, Anthropic, Stripe
     |\b(?:gh[opsur]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|hf_|npm_|pypi-|dop_v1_|whsec_
       |GOCSPX-|dckr_pat_|shp(?:at|ss|ca)_|gsk_|hvs\.|nvapi-|AGE-SECRET-KEY-1)[\w-]{16,}
+    |\b(?:gl(?:rt|dt|ptt|soat|cbt|ft)-|do[or]_v1_|dckr_oat_|shppa_|hvb\.|AT[AC]TT3|ATBB
+      |xkeysib-|rubygems_|NRAK-|PMAK-|sbp_|sb_secret_|pul-|lsv2_(?:pt|sk)_|r8_|sntry[su]_
+      |pscale_(?:tkn|pw|oauth)_|gl(?:sa|c)_|figd_|lin_api_|ntn_|dp\.(?:pt|st|ct)\.|nfp_
+      |HRKU-|xai-|pplx-|sq0(?:atp|csp)-|tskey-)(?=[A-Za-z_-]{0,30}\d)[\w-]{16,}={0,2}
+    |\bABSK[\w+/]{60,200}={0,2}  # Amazon Bedrock
+    |\b1//0[\w-]{30,}  # a refresh token of Google
+    |\bdapi[0-9a-f]{32}(?:-\d)?\b  # Databricks
+    |\bkey-[0-9a-zA-Z]{32}\b  # Mailgun
+    |:(\$(?:2[abxy]|apr1|argon2\w{1,2}|[1567y]|gy|scrypt)\$[^\s:"']{8,300})  # a hash
+    |\$(?:2[abxy]\$\d\d|argon2\w{1,2}\$v=\d+|[156]|y)\$[^\s:"']{20,300}
+    |:(\{S?SHA\d*\}[\w+/]{20,100}={0,2})
     |\b(?:AKIA|ASIA)[0-9A-Z]{16}\b
     |\bAIza[\w-]{35}
     |\bya29\.[\w-]{20,}
@@ -62,7 +91,45 @@ _FORM = re.compile(
     |(?<=\d{8}):(AA[\w-]{33})  # Telegram""",
     re.DOTALL | re.VERBOSE,
 )
-"""The known forms of keys."""
+"""The known forms of keys, and of hashes of passwords in files of accounts."""
+
+_PUTTY = re.compile(r"Private-Lines:\s*\d+\s+([\w+/=\s]{20,8000}?)\s+Private-MAC")
+
+_LOGIN_WITHOUT_SCHEME = re.compile(
+    r"""(?<![\w.+/:@-])(?!(?:mailto|e-?mail|to|from|cc|bcc|user|contact|sip|acct|by|author
+      |reply-to|sender|maintainer|xmpp|https?|ssh|git)\b)[a-z][\w.+-]{0,63}
+    :(?=[^\s:/@"'<>]{0,99}[^\W\d_])([^\s:/@"'<>]{6,100})
+    @(?!sha\d)(?:localhost|(?:\d{1,3}\.){3}\d|[a-z][\w-]{0,62}[.:/])""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""`ann:password@host`, where no scheme says that it is an address."""
+
+_PGPASS = re.compile(
+    r":(?:\d{2,5}|\*):(?![0-9a-f]{1,4}:)[\w*-]{1,63}:[\w*.@-]{1,63}:"
+    r"(?=[^\s:]{0,99}[A-Za-z])([^\s:]{3,100})(?=\s|\Z)"
+)
+"""A line of the file .pgpass: host, port, database, user and password."""
+
+_SQL = re.compile(
+    r"""(?:\bIDENTIFIED\s+BY\s+(?:PASSWORD\s+)?|\bPASSWORD\s+)["']([^"'\n]{3,200})["']""",
+    re.IGNORECASE,
+)
+"""`CREATE USER ann IDENTIFIED BY '...'`."""
+
+_NETRC = re.compile(r"\blogin\s+\S{1,100}\s+password\s+(\S{3,100})", re.IGNORECASE)
+
+_CELL_NAME = re.compile(
+    rf"""(?:{_STRONG}|{_START}(?:{_NAMES}))["'*_`]{{0,4}}[ ]*
+    (?=[,;\t|\n\r]|(?<=[ ][ ])|\Z)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A name that ends a cell of a table."""
+
+_CERTAIN = re.compile(
+    rf"(?:.*[^a-zA-Z])?(?:{_STRONG}|{_KEY}|pwd|client[-_ ]?secret)\d*",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Names whose values are secrets, whatever they look like."""
 
 _LOGIN = re.compile(
     r"""://[^\s/:@'"]{0,100}:([^\s/'"]{1,200})(?=@[\w.\[-])
@@ -77,11 +144,18 @@ _HEADER = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
+_PART = r"""[^\s"'()\[\]{},;<>&\\]{0,500}+"""
+"""A part of a value without quotes. It is not tried again shorter, which would take a
+hundred times as long in a text of names alone."""
+
 _ASSIGNED = re.compile(
-    rf"""(?:{_STRONG}|{_START}{_NAMES}|(?-i:(?<=[A-Z]_)PASS))\\?["']?\]?\s*(?::\s*str\s*)?
-    (?:=(?![=>])|[:\uff1a]|=>(?=\s*["']))[^\S\n]*\n?[^\S\n]*(?:[frbu]{{1,2}}(?=["']))?
+    rf"""(?:{_STRONG}|{_START}{_NAMES}|(?-i:(?<=[A-Z]_)PASS))
+    (?:`(?=[:=]\s*`)|[*_]{{0,3}})\\?["']?\]?\s*(?::\s*str\s*)?
+    (?:=(?![=>])|[:\uff1a]|=>(?=\s*["'])|(?:[-=]>|[\u2014\u2192])(?=[ ]\S{{0,60}}\d))
+    (?:[*_`]{{1,3}}(?=\s))?[^\S\n]*\n?[^\S\n]*(?:[frbu]{{1,2}}(?=["']))?
     ((\\?["'])(?P<quoted>(?:(?!\2)[^\n]){{3,500}})\2
-    |(?P<bare>(?![\d.]+\s*[,)\]}}])[^\s"'()\[\]{{}},;<>]{{4,500}})(?=[\s,;)\]}}&\\]|$))""",
+    |(?P<bare>(?![\d.]+\s*[,)\]}}])(?=[^\s"'()\[\]{{}},;<>]{{4}}){_PART}
+      (?:[&\\]++{_PART}){{0,20}})(?=[\s,;)\]}}&\\]|$))""",
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
 
@@ -218,7 +292,16 @@ _KEYS = (
 _STEMS = {
     _FORM: """-----begin sk- sk_ pk- pk_ rk- rk_ ghp_ gho_ ghs_ ghu_ ghr_ github_pat_
         glpat- xox xapp- hf_ npm_ pypi- dop_v1_ whsec_ gocspx- dckr_pat_ shp gsk_ hvs.
-        nvapi- age-secret akia asia aiza ya29. sg. eyj slack.com/ /api/webhooks/ :aa""",
+        nvapi- age-secret akia asia aiza ya29. sg. eyj slack.com/ /api/webhooks/ :aa
+        glrt- gldt- glptt- glsoat- glcbt- glft- doo_v1_ dor_v1_ dckr_oat_ hvb.
+        atatt3 atctt3 atbb xkeysib- rubygems_ nrak- pmak- sbp_ sb_secret_ pul-
+        lsv2_ pscale_ sntry glsa_ glc_ figd_ lin_api_ ntn_ dp. nfp_ hrku- xai- pplx-
+        sq0 r8_ tskey- absk 1//0 dapi key- :$ $2 $argon $1$ $5$ $6$ $y$
+        :{""",
+    _CELL_NAME: f"""{_WORDS} {_KEYS} bearer cred pin openai anthropic gemini google
+        azure aws client""",
+    _SQL: "identified pass",
+    _NETRC: "login",
     _LOGIN: ":// jdbc:oracle:",
     _HEADER: "auth bearer api",
     _COOKIE: "cookie",
@@ -248,6 +331,17 @@ _STEM = re.compile(
     )
 )
 """One pattern for all of them, which is much faster than to try each pattern."""
+
+_BY_PART = (
+    ("PuTTY", _PUTTY),
+    (":", _PGPASS),
+    ("pat", re.compile(r"pat\w{14}\.[0-9a-f]{64}\b")),  # Airtable
+    ("-us", re.compile(r"(?<![0-9a-f])[0-9a-f]{32}-us\d{1,2}\b")),  # Mailchimp
+    ("SK", re.compile(r"SK[0-9a-f]{32}\b")),  # Twilio
+    ("8Q~", re.compile(r"(?<![\w~.-])[\w~.-]{3}8Q~[\w~.-]{31,37}")),  # Azure
+    (".atlasv1.", re.compile(r"\b\w{14}\.atlasv1\.[\w-]{60,70}")),  # Terraform
+)
+"""Forms with what each of them holds, which is found first."""
 
 _PLACEHOLDER = re.compile(
     r"""[*•x.…_-]+|\$.*|%\(?\w+\)?[sd%]?|\{+.*\}+|<.*>|null|none|nil|true|false|string|str
@@ -294,15 +388,21 @@ def with_hidden(text: str, spans: Iterable[Span]) -> str:
 
 def secret_spans(text: str) -> list[Span]:
     """Where secrets are in a text, in order; what overlaps is one secret."""
-    spans = [span for value in _environment() for span in _places(text, value)]
+    spans = list(_of_environment(text))
     assigned: list[re.Match[str]] = []
+    cells: list[Span] = []
     for pattern, found in _beginnings(text):
         value = found[found.lastindex or 0]
         is_plain = pattern is _SAID and _PLAIN.fullmatch(value)
         if pattern is _ASSIGNED:
             assigned.append(found)
-        elif not (is_plain or _PLACEHOLDER.fullmatch(value)):
+        elif pattern is _CELL_NAME:
+            cells.append(found.span())
+        elif pattern is _FORM or not (is_plain or _PLACEHOLDER.fullmatch(value)):
             spans.append(found.span(found.lastindex or 0))
+    spans += [*_searched(text), *_logins(text)]
+    spans += secret_cells(text, cells, is_secret_name, _is_in_cell)
+    spans += secret_html_cells(text, is_secret_name, _is_in_cell)
     spans += _assigned(assigned, set(spans))
     if any(len(word) >= TOKEN_LENGTH for word in text.split()):
         tokens = _TOKEN.finditer(text)
@@ -315,14 +415,27 @@ def _beginnings(text: str) -> Iterator[tuple[re.Pattern[str], re.Match[str]]]:
     small = text.lower()
     if len(small) != len(text):
         small = text.replace("\u0130", "i").lower()  # the one letter that gets longer
-    ends: dict[re.Pattern[str], int] = {}
-    for stem in _STEM.finditer(small):
+    ends: dict[int, int] = {}  # by id: the hash of a pattern reads all of it
+    in_vain: dict[int, set[int]] = {}
+    for number, stem in enumerate(_STEM.finditer(small)):
+        start = stem.start()
+        # Of many names some stand in the same text again, as one that is repeated.
+        around = _around(text, start) if number > USUAL_NAMES else 0
+        useless = in_vain.setdefault(around, set()) if around else set()
         for pattern in _BY_STEM[stem[0]]:
-            if stem.start() < ends.get(pattern, 0):  # within what it found
-                continue
-            if found := pattern.match(text, stem.start()):
-                ends[pattern] = found.end()
+            if start < ends.get(id(pattern), 0) or id(pattern) in useless:
+                continue  # within what it found, or looked for in vain before
+            if found := pattern.match(text, start):
+                ends[id(pattern)] = found.end()
                 yield pattern, found
+            else:
+                useless.add(id(pattern))
+
+
+def _around(text: str, start: int) -> int:
+    """A number for a place in a text: the same where all that decides is the same."""
+    before = min(start, BEFORE)
+    return hash((before, text[start - before : start + AFTER])) or 1
 
 
 def _assigned(
@@ -335,6 +448,35 @@ def _assigned(
         is_known = value == HIDDEN or found.span("quoted") in known
         if not (is_code or is_known or _PLACEHOLDER.fullmatch(value)):
             yield found.span(1)
+
+
+def _searched(text: str) -> Iterator[Span]:
+    """Where the forms are that no stem begins; each is looked for by a part of it."""
+    for part, pattern in _BY_PART:
+        if part in text:
+            for found in pattern.finditer(text):
+                if not _PLACEHOLDER.fullmatch(found[found.lastindex or 0]):
+                    yield found.span(found.lastindex or 0)
+
+
+def _logins(text: str) -> Iterator[Span]:
+    """Where passwords are before the `@` of a host, in addresses without a scheme."""
+    for at, _ in _places(text, "@"):
+        before = text[max(0, at - LONGEST_LOGIN) : at]
+        if before and not before[-1].isspace():
+            word = before.split()[-1]
+            if ":" in word and (
+                found := _LOGIN_WITHOUT_SCHEME.search(text, at - len(word), at + 70)
+            ):
+                yield found.span(1)
+
+
+def _is_in_cell(name: str, value: str) -> bool:
+    """Whether the value of a name in a table is a secret."""
+    is_none = value == HIDDEN or _PLACEHOLDER.fullmatch(value) or is_secret_name(value)
+    if is_none or len(value) < LEAST_IN_CELL:
+        return False
+    return _CERTAIN.fullmatch(name) is not None or is_mixed(value)
 
 
 def _places(text: str, value: str) -> Iterator[Span]:
@@ -373,6 +515,31 @@ def is_random(text: str) -> bool:
         return False
     shares = (n / len(text) for n in Counter(text).values())
     return -sum(share * math.log2(share) for share in shares) >= LEAST_ENTROPY
+
+
+def _of_environment(text: str) -> Iterator[Span]:
+    """Where secrets of this machine's environment are, also in base64 or broken."""
+    values = _environment()
+    is_broken = bool(values) and "\n" in text
+    solid = "".join(text.replace("\\\n", "").split()) if is_broken else ""
+    for value in values:
+        for form in (value, *_base64_forms(value)):
+            if form in text:
+                yield from _places(text, form)
+            elif form in solid:
+                broken = r"\\?\s*".join(map(re.escape, form))
+                yield from (found.span() for found in re.finditer(broken, text))
+
+
+@lru_cache(100)
+def _base64_forms(value: str) -> tuple[str, ...]:
+    """What a secret surely is in base64, at each of the three places in a group."""
+    raw, found = value.encode("utf-8", "surrogateescape"), set[str]()
+    for before in range(3):
+        code = b64encode(b"\0" * before + raw).decode()
+        sure = code[(before * 8 + 5) // 6 : (before + len(raw)) * 8 // 6]
+        found |= {sure, sure.replace("+", "-").replace("/", "_")}
+    return tuple(each for each in found if len(each) >= LEAST_LENGTH)
 
 
 def _environment() -> list[str]:

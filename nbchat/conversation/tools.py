@@ -19,7 +19,14 @@ import re
 import threading
 import time
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+)
 from concurrent.futures import CancelledError, Future
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
@@ -27,12 +34,13 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
 from threading import Event as Flag
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import docstring_parser
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from nbchat.conversation.call_arguments import fitted, object_text
 from nbchat.conversation.entries import Entry, failed_result
 from nbchat.conversation.json_schemas import (
     arguments_adapter,
@@ -87,6 +95,9 @@ class Tool:
     timeout_seconds: float | None = None
     parallel: bool = False
     """Whether several calls of one reply may run at the same time."""
+    server: str = ""
+    """The MCP server that has it and does not say that it only reads; empty for others
+    and for servers that are trusted. It runs only when it is approved."""
     preview: Callable[..., Preview] | None = None
     """Makes what a person sees before approving, of the same arguments."""
 
@@ -181,7 +192,7 @@ def run_tool(
     `key` gives what `idempotency_key` returns meanwhile. Raises Stopped when `stop` is
     set while an async tool or one with a timeout runs; a plain function ends by itself.
     """
-    known = {each.name: each for each in tools}
+    known = {each.name: each for each in reversed([*tools])}  # approval asks the first
     called = known.get(call.tool_name)
     if called is None:
         return _failed(
@@ -195,15 +206,25 @@ def run_tool(
         return _failed(call, f"bad arguments: {error}")
     token = _KEY.set(key)
     try:
+        return _output(called, call, values, stop)
+    finally:
+        _KEY.reset(token)
+
+
+def _output(
+    called: Tool, call: Entry, values: dict[str, Any], stop: Flag | None
+) -> ToolOutput:
+    """What a call returns; whatever it raises is its result, but for an interrupt."""
+    try:
         value = finished(_bound(called, values), called.timeout_seconds, stop)
     except ToolTimeout as error:
         return _failed(call, str(error))
-    except Exception as error:
+    except SystemExit as error:
+        return _exited(call, error)
+    except (Exception, GeneratorExit, asyncio.CancelledError) as error:
         if isinstance(error, Stopped) and stop is not None and stop.is_set():
             raise
         return _failed(call, error_line(error))
-    finally:
-        _KEY.reset(token)
     return output_of(call, value)
 
 
@@ -295,14 +316,28 @@ def _name_of(function: Function) -> str:
 
 
 def _arguments(called: Tool, call: Entry) -> dict[str, Any]:
-    text = call.tool_args or "{}"
-    if called.arguments is not None:
+    """The arguments of a call; raises ValidationError or ValueError.
+
+    What is wrong as it was sent may be right once strings are decoded.
+    """
+    text = object_text(call.tool_args or "{}")
+    if called.arguments is None:
+        found = fitted(from_json(text), called.parameters)
+        if not isinstance(found, dict):
+            raise ValueError(
+                "the arguments must be a JSON object"
+            )  # as pydantic's errors
+        return found
+    try:
         values: dict[str, Any] = called.arguments.validate_json(text)
-        return values
-    found = from_json(text)
-    if not isinstance(found, dict):
-        raise ValueError("the arguments must be a JSON object")  # noqa: TRY004  # as pydantic's errors
-    return found
+    except ValidationError:
+        try:
+            changed = fitted(from_json(text), called.parameters)
+            return dict(called.arguments.validate_json(json.dumps(changed)))
+        except ValueError:  # what is wrong with the arguments as they were sent
+            pass
+        raise
+    return values
 
 
 def _bound(called: Tool, values: dict[str, Any]) -> Callable[[], object]:
@@ -319,6 +354,35 @@ def _bound(called: Tool, values: dict[str, Any]) -> Callable[[], object]:
 
 def _failed(call: Entry, reason: str) -> ToolOutput:
     return ToolOutput(failed_result(call, reason))
+
+
+def _exited(call: Entry, error: SystemExit) -> ToolOutput:
+    """The result of a tool that ended as a program does: its exit status.
+
+    0 is a success: a command line that is called as a function ends so, too.
+    """
+    code = error.code if isinstance(error.code, int) else int(bool(error.code))
+    line = f"exit code {code}"
+    said = error.code if isinstance(error.code, str) else _last_words(error)
+    text = f"{line}: {said}" if said else line
+    return _failed(call, text) if code else output_of(call, text)
+
+
+def _last_words(error: SystemExit) -> str:
+    """What a command line said before it ended, as argparse and click know it.
+
+    What they write to stderr is not caught: other threads write there, too.
+    """
+    if (cause := error.__context__) is not None:
+        formatted = getattr(cause, "format_message", None)
+        return str(formatted() if callable(formatted) else cause).strip()
+    trace, said = error.__traceback__, ""
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_globals.get("__name__") == "argparse":
+            said = str(frame.f_locals.get("message") or said)
+        trace = trace.tb_next
+    return said.strip()
 
 
 def _names(known: dict[str, Tool]) -> str:
@@ -365,13 +429,51 @@ def finished(
     if inspect.isasyncgen(value):
         value = _all_of(value)
     if inspect.iscoroutine(value):
-        future = asyncio.run_coroutine_threadsafe(value, _loop())
-        try:
-            return _result(future, deadline, timeout_seconds, stop)
-        except BaseException:
-            future.cancel()
-            raise
+        return _awaited(value, deadline, timeout_seconds, stop)
     return _collected(value)
+
+
+def answer_of(call: Callable[[], object], stop: Flag | None = None) -> object:
+    """What a function returns, awaited if it is async; raises Stopped on a stop."""
+    value = call()
+    if not inspect.isawaitable(value):
+        return value
+    return _awaited(_result_of(value), None, None, stop)
+
+
+async def _result_of(value: Awaitable[object]) -> object:
+    return await value
+
+
+def _awaited(
+    coroutine: Coroutine[Any, Any, object],
+    deadline: float | None,
+    timeout_seconds: float | None,
+    stop: Flag | None,
+) -> object:
+    future = asyncio.run_coroutine_threadsafe(_contained(coroutine), _loop())
+    try:
+        value = _result(future, deadline, timeout_seconds, stop)
+    except BaseException:
+        future.cancel()
+        raise
+    if isinstance(value, _Ended):
+        raise value.error
+    return value
+
+
+class _Ended(NamedTuple):
+    """What a coroutine raised to end the program."""
+
+    error: BaseException
+
+
+async def _contained(work: Coroutine[Any, Any, object]) -> object:
+    """The result of a coroutine; one that exits must not end its event loop."""
+    try:
+        return await work
+    except (SystemExit, GeneratorExit) as error:
+        return _Ended(error)
 
 
 def _collected(value: object) -> object:

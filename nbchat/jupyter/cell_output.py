@@ -18,7 +18,7 @@ from IPython.display import display
 from nbchat.agent.live_output import CellOutput, NotebookOutput, cell_output
 from nbchat.agent.running_turn import STOP_NOTES, Turn
 from nbchat.chat.chat_events import ChatEvent, CommandReplied
-from nbchat.conversation.entries import Compaction, Usage
+from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
     Branched,
     Compacted,
@@ -27,6 +27,7 @@ from nbchat.conversation.events import (
     CompactionProgress,
     CompactionSkipped,
     CompactionUndone,
+    ContentLeftOut,
     EntryAdded,
     PinsChanged,
     RetryScheduled,
@@ -158,7 +159,7 @@ def _show(event: ChatEvent, output: CellOutput) -> None:
         case EntryAdded(_, entry) if entry.is_answer:
             output.end_text(entry.content)
         case EntryAdded(_, entry) if entry.role in ("user", "tool"):
-            output.wait("Waiting for the model …")
+            _show_sent(entry, output)
         case CommandReplied():
             output.end_text()
             _show_reply(event)
@@ -182,6 +183,13 @@ def _is_failure(event: ChatEvent) -> bool:
     return isinstance(event, CompactionFailed | TurnFinished)
 
 
+def _show_sent(entry: Entry, output: CellOutput) -> None:
+    """Say that the model is asked, and before it which file's rules it has."""
+    if entry.is_rules:
+        output.line(terminal_text(f"[{entry.content}]"))
+    output.wait("Waiting for the model …")
+
+
 def _show_reply(reply: CommandReplied) -> None:
     """A table where the command lists things, else its text."""
     if reply.columns:
@@ -199,6 +207,7 @@ def _note(event: ChatEvent) -> str:
             | CompactionFailed()
             | CompactionUndone()
             | CompactionChanged()
+            | ContentLeftOut()
             | PinsChanged()
             | SavingFailed()
         ):

@@ -16,7 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, PendingCall, approvals_of
-from nbchat.agent.live_output import CellOutput
+from nbchat.agent.live_output import CellOutput, is_watched
 from nbchat.chat.attachments.attachments import (
     Attachment,
     load_mentions,
@@ -24,9 +24,10 @@ from nbchat.chat.attachments.attachments import (
 )
 from nbchat.chat.attachments.mentions import Mention, mentions
 from nbchat.chat.attachments.value_preview import truncated
-from nbchat.chat.chat_events import ChatEvent
+from nbchat.chat.chat_events import ChatEvent, RulesOffered
 from nbchat.chat.chat_runner import Action, ChatRunner
 from nbchat.chat.commands import Commands
+from nbchat.chat.project_rules import ProjectRules
 from nbchat.config.factory import (
     NOTEBOOK_ID,
     build_agent,
@@ -48,7 +49,15 @@ from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.choices import FIX
 from nbchat.jupyter.shell_contents import ShellContents, own_variables
 from nbchat.providers.base import user_text
+from nbchat.rendering.arguments import with_invisibles_escaped
 from nbchat.rendering.plain_text import terminal_text
+
+RULES_LINES = 20
+"""Lines of a rules file that a cell shows: a screen has about fifty."""
+
+RULES_FOUND = "{} in this project has rules for the model:"
+
+RULES_ANSWER = "Not used yet. Use them: %chat /rules use. Ignore: %chat /rules ignore."
 
 IDENTIFY_TRIES = 20
 """How often the page is asked for its notebook's id: for a minute in all."""
@@ -71,6 +80,11 @@ class KernelChat:
             changed=self._follow_settings,
         )
         self.commands = Commands(self.store, self.live_settings)
+        self._uses_rules = config.rules_files
+        self._rules = ProjectRules(
+            self.store, is_on=lambda: self._uses_rules, offer=self._offer_rules
+        )
+        self.commands.rules = self._rules
         self.runner = ChatRunner(self._built, commands=self.commands)
         self._panel: ChatUI | None = None
         self._notebook = NotebookTools(
@@ -103,6 +117,9 @@ class KernelChat:
                 notifies=self._in_force().notifications,
             )
             self._panel.offers_cells = self._in_force().notebook_tools
+            if (agent := self.runner.built_agent) is not None:
+                self._rules.look(agent)
+                self._rules.offer_again()
             if self.config.notebook_identity and notebook_name():
                 threading.Thread(
                     target=self._identify, name="nbchat-identify", daemon=True
@@ -143,7 +160,11 @@ class KernelChat:
                 self._show(self.runner.run_action(text, action))
             else:
                 loading = partial(self._attachments, text)
-                self._show(self.runner.run_message(text, loading, from_cell=True))
+                live = is_watched() or self._panel is not None
+                events = self.runner.run_message(
+                    text, loading, live=live, from_cell=True
+                )
+                self._show(events)
         finally:
             self._note_turn(cell_id, text)
 
@@ -270,7 +291,12 @@ class KernelChat:
             namespace=self._namespace,
             connects_later=True,
         )
-        self._offer_notebook(agent, self.live_settings.in_force(agent))
+        in_force = self.live_settings.in_force(agent)
+        self._offer_notebook(agent, in_force)
+        self._uses_rules = in_force.rules_files
+        agent.rules = self._rules.source(agent)
+        if self._panel is not None:
+            self._rules.look(agent)
         self.commands.servers.connect_chosen(agent)
         return agent
 
@@ -294,8 +320,27 @@ class KernelChat:
         if self._panel is not None:
             self._panel.notifies = config.notifications
             self._panel.offers_cells = config.notebook_tools
+        self._uses_rules = config.rules_files
         if (agent := self.runner.built_agent) is not None:
             self._offer_notebook(agent, config)
+            self._rules.look(agent)
+
+    def _offer_rules(self, offered: RulesOffered) -> bool:
+        """Show rules that wait for a yes: on a card of the panel, or in the cell."""
+        if self._panel is not None:
+            self.runner.offer(offered)
+            return True
+        if offered.problem:
+            print(terminal_text(offered.problem), flush=True)
+        if (rules := offered.rules) is None:
+            return False
+        lines = with_invisibles_escaped(rules.text).splitlines()
+        hidden = len(lines) - RULES_LINES
+        if hidden > 0:
+            lines[RULES_LINES:] = [f"… {hidden:,} more lines: %chat /rules"]
+        shown = [RULES_FOUND.format(rules.name), *(f"    {each}" for each in lines)]
+        print(terminal_text("\n".join([*shown, RULES_ANSWER])), flush=True)
+        return hidden <= 0
 
     def _offer_notebook(self, agent: Agent, config: NbChat) -> None:
         """Give the agent the tools of the notebook, or take them away."""
@@ -305,8 +350,9 @@ class KernelChat:
         if wanted == agent.tools:
             return
         with agent.alone():
+            if agent.approve is None:
+                agent.approve = Approvals()
             agent.tools = wanted
-            agent.approve = agent.approve or Approvals()
             agent.count_fixed_tokens()
 
 

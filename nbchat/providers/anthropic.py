@@ -109,6 +109,7 @@ class AnthropicProvider(SdkProvider):
     sdk_error = anthropic.AnthropicError
     warm_up_events = SHORT_ANSWER
     speaks_messages = True
+    thinking_of = "anthropic"
     sampling: ClassVar[Mapping[str, str]] = {
         "temperature": "temperature",
         "top_p": "top_p",
@@ -150,7 +151,8 @@ class AnthropicProvider(SdkProvider):
 
     def count_tokens(self, request: Request) -> int:
         """Input tokens of a request as Anthropic counts them."""
-        return self._inquire(lambda: self._counted(request), request)
+        sent = self._sendable(request)
+        return self._inquire(lambda: self._counted(sent), sent)
 
     def _counted(self, request: Request) -> int:
         count = self._client.messages.count_tokens(

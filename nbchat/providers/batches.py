@@ -9,20 +9,25 @@ https://platform.claude.com/docs/en/build-with-claude/batch-processing
 # ruff: noqa: SLF001
 
 import json
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from nbchat.conversation.entries import Usage
 from nbchat.errors import ConfigError, NbchatError, Overloaded
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider, Reply, Request
-from nbchat.providers.error_mapping import refusal_in, refused
+from nbchat.providers.error_mapping import Refusal, refusal_in, refused
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.openai_responses import ResponsesProvider
+from nbchat.providers.refused_content import Trial
 from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.providers.wire_format import Json, an_object, finished_reply
+
+logger = logging.getLogger(__name__)
 
 PRICE = 0.5
 """Of what the same tokens cost at once, at both providers."""
@@ -38,10 +43,15 @@ class Batches(ABC):
     def __init__(self, provider: Any) -> None:
         """`provider` writes the requests and reads the replies."""
         self.provider: Any = provider
+        self._trials: dict[int, tuple[Request, Trial]] = {}
+        """Requests that are being asked, by their `id`, with what was refused."""
 
     def submit(self, requests: Mapping[str, Request]) -> str:
         """Send requests, by their ids, as one batch; its id. Raises ProviderError."""
-        bodies = {name: self._body(each) for name, each in requests.items()}
+        bodies = {
+            name: self._body(self._trial(each).request)
+            for name, each in requests.items()
+        }
         batch_id: str = self.provider._inquire(lambda: self._create(bodies))
         return batch_id
 
@@ -58,16 +68,17 @@ class Batches(ABC):
         status, body = self._status_and_body(outcome)
         if body is None:
             return Overloaded(EXPIRED)
+        trial = self._trial(request)
         if status != 200:  # noqa: PLR2004  # the status of a success
-            return refused(refusal_in(status, body, {}), provider.endpoint, model)
-        reader = provider._new_reader(request)
+            return self._refused(refusal_in(status, body, {}), trial, model)
+        reader = provider._new_reader(trial.request)
         try:
             for event in self._events(body):
                 for _ in reader.read(event):
                     pass
             reply = finished_reply(
                 reader.answer(),
-                request,
+                trial.request,
                 model=f"{provider.kind}:{model}",
                 counter=provider._counter,
             )
@@ -75,8 +86,28 @@ class Batches(ABC):
             return error
         except provider._sdk_errors as error:
             return provider._provider_error(error, request)
+        reply = replace(reply, entries=trial.called(reply.entries))
+        trial.accepted(reply.entries)
+        self._trials.pop(id(request), None)
+        for left_out in trial.news(provider.endpoint.shown):
+            parts = ", ".join(left_out.parts)
+            logger.warning("%s is asked without %s", left_out.model, parts)
         usage = provider._listed(request).priced(reply.usage)
         return replace(reply, usage=_at_half_price(usage))
+
+    def _trial(self, request: Request) -> Trial:
+        """The request as its model takes it; the same one while it is asked."""
+        provider: SdkProvider = self.provider
+        made = provider._refused.trial(provider._model_for(request), request)
+        return self._trials.setdefault(id(request), (request, made))[1]
+
+    def _refused(self, refusal: Refusal, trial: Trial, model: str) -> NbchatError:
+        """The error of a refused request; to be sent again if it changes."""
+        error = refused(refusal, self.provider.endpoint, model)
+        body = partial(self.provider._extra_body, trial.request)
+        if trial.learn(refusal, body):
+            error.is_retryable = True
+        return error
 
     @abstractmethod
     def _body(self, request: Request) -> Json:

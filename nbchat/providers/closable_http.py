@@ -10,7 +10,8 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Generator, Iterable
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
@@ -18,7 +19,8 @@ from typing import Any
 
 import httpx2
 
-from nbchat.errors import ProtocolFault
+from nbchat.errors import NbchatError, ProtocolFault
+from nbchat.providers.endpoint import Endpoint
 
 CONNECTIONS = httpx2.Limits(keepalive_expiry=3.0)
 """Idle connections are closed before the server drops them: llama.cpp does after 5 s,
@@ -27,8 +29,15 @@ which is also the SDKs' own figure."""
 DROPPED = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
 """Errors of a dropped connection: no answer, a reset, a broken pipe."""
 
+DRAIN_SECONDS = 0.2
+"""Longest wait for the end of a body after its last event, which mostly is there."""
+
 MOST_BYTES = 32_000_000
 """Bytes of one event or page: a hundred times the longest that servers send."""
+
+
+LONGEST_PLACE = 100
+"""Characters that are shown of where a server redirects to."""
 
 
 class Line:
@@ -137,6 +146,32 @@ class WatchedStream:
             self._user.hold(self)
 
 
+class DrainedStream(httpx2.SyncByteStream):
+    """The body of a response that is read to its end when it is closed.
+
+    OpenAI's SDK closes a body after its last event; the connection can then not be used
+    again, for a few bytes that end the body are not read yet.
+    """
+
+    def __init__(self, body: httpx2.SyncByteStream) -> None:
+        self._body = body
+        self._chunks = iter(body)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The bytes of the body."""
+        yield from self._chunks
+
+    def close(self) -> None:
+        """Read what little is left, then close."""
+        line, end = _CURRENT.get(), time.monotonic() + DRAIN_SECONDS
+        if line is not None:
+            line.first_byte_seconds = DRAIN_SECONDS
+        with suppress(httpx2.HTTPError, httpx2.StreamError, NbchatError):
+            while time.monotonic() < end and next(self._chunks, None) is not None:
+                pass
+        self._body.close()
+
+
 class WatchedBackend:
     """A network backend of httpcore2 whose connections can be closed elsewhere."""
 
@@ -167,6 +202,62 @@ def watched(client: httpx2.Client) -> httpx2.Client:
         if pool is not None:
             pool._network_backend = WatchedBackend(pool._network_backend)  # noqa: SLF001
     return client
+
+
+def client_of(
+    endpoint: Endpoint,
+    kind: Callable[..., httpx2.Client],
+    headers: Mapping[str, str],
+) -> httpx2.Client:
+    """A client for a server, made by an SDK's `kind`, without the key.
+
+    A proxy of the environment is not asked for a server of this machine. The client of
+    Anthropic's SDK always reads it, so a plain one is used there.
+    """
+    proxy = endpoint.used_proxy
+    is_plain = bool(proxy) or endpoint.is_on_this_machine
+    make: Callable[..., httpx2.Client] = httpx2.Client if is_plain else kind
+    return watched(
+        make(
+            limits=CONNECTIONS,
+            follow_redirects=True,
+            verify=certificates(),
+            auth=endpoint.login,
+            headers=headers,
+            trust_env=not endpoint.is_on_this_machine,
+            event_hooks={"response": [refuse_other_host]},
+            **({"proxy": proxy} if proxy else {}),
+        )
+    )
+
+
+class RedirectRefused(httpx2.RequestError):
+    """A server redirected a request to another one; it was not followed."""
+
+
+def refuse_other_host(response: httpx2.Response) -> None:
+    """Raise RedirectRefused before a request is sent again to another server.
+
+    A conversation and secret headers go to the server that was chosen alone: to the
+    same host and port, or to the same host by HTTPS.
+    """
+    if not response.has_redirect_location:
+        return
+    request = response.request
+    try:
+        wanted = request.url.join(response.headers["location"])
+    except httpx2.InvalidURL:
+        raise RedirectRefused("an address that is no URL", request=request) from None
+    is_same = _origin(wanted) == _origin(request.url)
+    is_upgrade = wanted.host == request.url.host and wanted.scheme == "https"
+    if not (is_same or is_upgrade):
+        where = f"{wanted.scheme}://{wanted.netloc.decode('ascii', 'replace')}"
+        raise RedirectRefused(where[:LONGEST_PLACE], request=request)
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    ports = {"http": 80, "https": 443}
+    return url.scheme, url.host, url.port or ports.get(url.scheme)
 
 
 def certificates() -> ssl.SSLContext:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
+from socket import inet_aton
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
@@ -31,6 +32,12 @@ SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECA
 
 SHORTEST = 4
 """Characters of a secret that is searched for: a shorter one is in any text."""
+
+LONGEST_HOST = 253
+"""Characters of a name in DNS."""
+
+_NO_URL = re.compile(r"[\s\x00-\x1f\x7f\\]|//[^/]*[<>^`{|}\"]")
+"""What no URL holds: spaces, control characters, backslashes, odd signs in its host."""
 
 DETAIL_LENGTH = 200
 """Characters of a server's message that are shown; some send whole pages."""
@@ -84,11 +91,21 @@ class Endpoint:
     def shown_proxy(self) -> str:
         """The proxy by which the server is reached, without its login; or empty."""
         parts = urlsplit(self.address)
-        by_environment = (
-            "" if proxy_bypass(self.host) else getproxies().get(parts.scheme)
-        )
-        found = urlsplit(self.proxy or by_environment or "")
+        ignores = self.is_on_this_machine or proxy_bypass(self.host)
+        by_environment = "" if ignores else getproxies().get(parts.scheme)
+        found = urlsplit(self.used_proxy or by_environment or "")
         return found._replace(netloc=found.netloc.rpartition("@")[2]).geturl()
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        """Whether the server runs here, so that no proxy is asked for it."""
+        return is_loopback(self.host)
+
+    @property
+    def used_proxy(self) -> str:
+        """The proxy of the settings; for a server here only one that is here, too."""
+        is_here = is_loopback(urlsplit(self.proxy).hostname or "")
+        return self.proxy if is_here or not self.is_on_this_machine else ""
 
     @property
     def host(self) -> str:
@@ -152,12 +169,10 @@ def find_endpoint(
 
     The environment's key is sent to the provider's own servers (`is_own`) and to hosts
     in `key_hosts`; beyond this machine only by HTTPS, unless `key_hosts` says
-    `http://host`. Raises ConfigError for an address without a scheme, a missing key,
+    `http://host`. Raises ConfigError for an address that is no URL, a missing key,
     and a key that would be sent by plain HTTP.
     """
-    if not address.startswith(("http://", "https://")):
-        shown = address.rpartition("@")[2]  # before it may be a password
-        raise ConfigError(f"base_url {shown!r} must begin with http:// or https://")
+    check_url(address, "base_url")
     secrets = tuple(other_secrets)
     keyless = Endpoint(kind, address, key_variable, str, other_secrets=secrets)
     is_safe = _is_safe(address, key_hosts)
@@ -183,8 +198,11 @@ def find_endpoint(
 def secrets_in(headers: Mapping[str, str], proxy: str) -> list[str]:
     """What headers and the address of a proxy contain that is not to be shown.
 
-    Of headers those whose names speak of it; others are no secrets.
+    Of headers those whose names speak of it; others are no secrets. Raises ConfigError
+    for a proxy that is no URL.
     """
+    if proxy:
+        check_url(proxy, "proxy")
     values = [each for name, each in headers.items() if SECRET_HEADER.search(name)]
     password = unquote(urlsplit(proxy).password or "")
     return [*values, *([password] if password else [])]
@@ -195,7 +213,7 @@ def _is_safe(address: str, key_hosts: Collection[str]) -> bool:
     parts = urlsplit(address)
     host = parts.hostname or ""
     is_allowed = f"http://{host}" in key_hosts
-    return parts.scheme == "https" or _is_loopback(host) or is_allowed
+    return parts.scheme == "https" or is_loopback(host) or is_allowed
 
 
 def _is_named(address: str, key_hosts: Collection[str]) -> bool:
@@ -203,11 +221,44 @@ def _is_named(address: str, key_hosts: Collection[str]) -> bool:
     return bool({host, f"http://{host}"} & {*key_hosts})
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is of this machine, in any form that systems read."""
+    host = host.rstrip(".").lower()
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
     try:
-        return ip_address(host).is_loopback
+        found = ip_address(host)
     except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+        return _is_short_loopback(host)
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return (mapped or found).is_loopback or found.is_unspecified
+
+
+def _is_short_loopback(host: str) -> bool:
+    """Whether a name is an address of this machine such as 127.1 or 0x7f000001."""
+    try:
+        return inet_aton(host)[0] == 127  # noqa: PLR2004  # 127.0.0.0/8
+    except (OSError, UnicodeError, ValueError):
+        return False
+
+
+def check_url(address: str, name: str) -> None:
+    """Raise ConfigError for a setting, given by its name, that is no URL of a server.
+
+    An address that cannot be read is not shown: any part of it may be a password.
+    """
+    if not address.startswith(("http://", "https://")):
+        shown = address.rpartition("@")[2]  # before it may be a password
+        raise ConfigError(f"{name} {shown!r} must begin with http:// or https://")
+    try:
+        parts = urlsplit(address)
+        host, _ = parts.hostname, parts.port
+    except ValueError:  # its text may quote the password
+        host = None
+    if not host or len(host) > LONGEST_HOST or _NO_URL.search(address):
+        raise ConfigError(
+            f"{name} isn't a valid URL. Use one like http://localhost:8000/v1."
+        )
 
 
 def _sent_in_clear(endpoint: Endpoint) -> ConfigError:

@@ -25,6 +25,7 @@ from nbchat.errors import (
     RateLimited,
     RequestRefused,
 )
+from nbchat.providers.closable_http import RedirectRefused
 from nbchat.providers.endpoint import Endpoint
 from nbchat.providers.model_info import nearest_models, retirement
 from nbchat.providers.retries import retry_after
@@ -121,6 +122,8 @@ class Refusal:
     retry_after: float | None = None
     api: str = ""
     """The API in whose words it is, `anthropic` or `openai`; empty if unknown."""
+    parameter: str = ""
+    """The part of the request that it names, as OpenAI does in a field."""
 
     @property
     def error_class(self) -> type[ProviderError]:
@@ -145,7 +148,7 @@ def provider_error(error: Exception, endpoint: Endpoint, model: str) -> Provider
     """The ProviderError for an error of an SDK, of httpx2 or of a parser."""
     if isinstance(error.__cause__, ProviderError):  # of ours, wrapped by an SDK
         return error.__cause__
-    refusal = _refusal_of(error)
+    refusal = refusal_of(error)
     if refusal is not None:
         return refused(refusal, endpoint, model)
     if isinstance(error, UNREADABLE):
@@ -233,7 +236,8 @@ def refusal_in(status: int, body: object, headers: Mapping[str, str]) -> Refusal
         status = _status_of_types(types)
     wait = retry_after(headers)
     wait = _delay(details) if wait is None else wait
-    return Refusal(status, types, message, wait, _api_of(error))
+    parameter = str(error.get("param") or "")
+    return Refusal(status, types, message, wait, _api_of(error), parameter)
 
 
 def _api_of(error: dict[str, Any]) -> str:
@@ -248,6 +252,14 @@ def unlisted(body: object) -> object:
     return body[0] if isinstance(body, list) and body else body
 
 
+def error_fields(body: object) -> dict[str, Any]:
+    """The error in the body of a response of any shape, with its message."""
+    found = unlisted(body)
+    if isinstance(found, dict) and isinstance(found.get("error"), dict):
+        return dict(found["error"])
+    return found if isinstance(found, dict) else {"message": str(found or "")}
+
+
 def wrong_body(text: str, endpoint: Endpoint) -> ProtocolFault:
     """The error for a page instead of a stream, such as a proxy's login."""
     error = ProtocolFault(
@@ -258,7 +270,7 @@ def wrong_body(text: str, endpoint: Endpoint) -> ProtocolFault:
     return error
 
 
-def _refusal_of(error: Exception) -> Refusal | None:
+def refusal_of(error: Exception) -> Refusal | None:
     """The response of an SDK's error: `body`, with status unless it was 200."""
     if isinstance(error, httpx2.HTTPStatusError):
         return _refusal_of_response(error.response)
@@ -340,14 +352,16 @@ def _in_words(error: BaseException, endpoint: Endpoint) -> tuple[str, bool] | No
                 f"the certificate of {host} cannot be verified ({error.verify_message})"
                 "; if a proxy or your own authority signs it, set SSL_CERT_FILE"
             )
-        case ssl.SSLError() if error.reason in NO_TLS:
-            words = f"{host} does not use TLS; use http:// in base_url"
         case ssl.SSLError():
-            words = f"TLS with {host} failed ({error.reason}); try again"
-            may_pass = True
+            may_pass = error.reason not in NO_TLS
+            failed = f"TLS with {host} failed ({error.reason}); try again"
+            no_tls = f"{host} does not use TLS; use http:// in base_url"
+            words = failed if may_pass else no_tls
         case socket.gaierror():
             words = f"the name {host} cannot be found (DNS); check base_url, network"
             may_pass = True
+        case RedirectRefused() | httpx2.TooManyRedirects():
+            words = _redirected(error, host)
         case httpx2.ProxyError():
             words = f"the proxy refused ({endpoint.shown(str(error))}); {PROXY_ADVICE}"
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
@@ -358,6 +372,15 @@ def _in_words(error: BaseException, endpoint: Endpoint) -> tuple[str, bool] | No
                 "timeout_seconds"
             )
     return (words, may_pass) if words else None
+
+
+def _redirected(error: httpx2.RequestError, host: str) -> str:
+    if isinstance(error, httpx2.TooManyRedirects):
+        return f"{host} redirects in a loop; check base_url"
+    return (
+        f"{host} redirects to {error}, which is another server, so nothing was sent "
+        "there. If you trust that server, set base_url to it."
+    )
 
 
 def _not_connected(endpoint: Endpoint) -> str:

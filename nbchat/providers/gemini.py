@@ -53,6 +53,7 @@ class GeminiProvider(OpenAIProvider):
     """A model of Google."""
 
     usual_service = GEMINI
+    thinking_of = "gemini"
 
     @property
     def format(self) -> WireFormat:
@@ -66,7 +67,8 @@ class GeminiProvider(OpenAIProvider):
         """
         if not self._native_address:
             return super().count_tokens(request)
-        return self._inquire(lambda: self._counted(request), request)
+        sent = self._sendable(request)
+        return self._inquire(lambda: self._counted(sent), sent)
 
     def _counted(self, request: Request) -> int:
         model = self._model_for(request).removeprefix(MODEL_PREFIX)
@@ -167,8 +169,24 @@ def _schema(schema: Json, definitions: Json) -> Json:
         return _schema({**found, "$ref": ""}, others)
     if "const" in schema:
         schema = {**schema, "enum": [schema["const"]]}
+    if "enum" in schema:
+        schema = _with_texts(schema)
+    if schema.get("type") == "array" and not schema.get("items"):
+        schema = {**schema, "items": {"type": "string"}}  # it must have a type
     known = {word: each for word, each in schema.items() if word in SCHEMA_WORDS}
     return {word: _inner(word, each, definitions) for word, each in known.items()}
+
+
+def _with_texts(schema: Json) -> Json:
+    """A schema of values that are texts: of others Gemini knows no list.
+
+    A call's text is read as the value that it stands for.
+    """
+    values = [each for each in schema["enum"] if each is not None]
+    if all(isinstance(each, str) for each in values):
+        return schema
+    texts = [each if isinstance(each, str) else json.dumps(each) for each in values]
+    return {**schema, "type": "string", "enum": texts}
 
 
 def _inner(word: str, value: Any, definitions: Json) -> Any:

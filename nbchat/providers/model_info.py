@@ -55,8 +55,8 @@ REFUSAL = "a request that the server refused as too long"
 """Sources of what is known of a model."""
 
 ASSUMED_WINDOW = 32_000
-"""The window of a model that nothing is known of: most that people serve themselves have
-this or more. The first refusal or cut request corrects it."""
+"""The window of a model that nothing is known of: most that people serve themselves
+have this or more. The first refusal or cut request corrects it."""
 
 SMALLER = 0.9
 """The window by the size of a request that was refused, where no number is told."""
@@ -285,7 +285,7 @@ def window_in(refusal: str, tokens: int) -> int | None:
 def family_window(name: str) -> int | None:
     """The window of a model by the family that its name begins with.
 
-    What names the server, the owner or the file does not count: `hf.co/unsloth/Qwen3-8B`.
+    What names the server or the owner does not count: `hf.co/unsloth/Qwen3-8B`.
     """
     last = name.lower().rpartition("/")[2]
     found = (window for start, window in FAMILIES if re.match(start, last))

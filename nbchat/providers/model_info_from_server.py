@@ -6,8 +6,9 @@ below what the model was trained with: https://docs.ollama.com/context-length.
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -154,3 +155,21 @@ def _ollama_window(shown: Json) -> int:
         if key.endswith(".context_length")
     )
     return min(next(filter(None, trained), OLLAMA_DEFAULT), OLLAMA_DEFAULT)
+
+
+def newest_first(models: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The names of models; those of one day, or without one, by name."""
+    by_name = sorted(models, key=lambda model: str(model["id"]))
+    newest = sorted(by_name, key=_made_at, reverse=True)
+    return [str(model["id"]) for model in newest]
+
+
+def _made_at(model: Mapping[str, Any]) -> float:
+    """When a model was made, as a server lists it; 0 where it does not say."""
+    value = model.get("created", model.get("created_at", 0))
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        return value.timestamp() if isinstance(value, datetime) else float(value)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return 0.0

@@ -8,7 +8,6 @@ https://developers.openai.com/api/docs/guides/reasoning
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import chain
 from typing import ClassVar
 
@@ -66,13 +65,6 @@ LEAST_OUTPUT = 16
 NOT_REASONING = re.compile(r"gpt-[34]|chatgpt-|.*chat-latest|text-|ft:gpt-[34]")
 """Names of models that do not reason and refuse parameters of reasoning."""
 
-STALE = re.compile(
-    r"invalid_encrypted_content|encrypted content .*could not be verified"
-    r"|items are not persisted",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Errors about reasoning of another account or model, or too old to be decrypted."""
-
 PARAGRAPH: Json = {"delta": "\n\n"}
 """Between two parts of a summary of reasoning."""
 
@@ -84,6 +76,7 @@ class ResponsesProvider(OpenAIProvider):
     """A model of OpenAI, at its own servers or at Azure."""
 
     warm_up_events = SHORT_ANSWER
+    thinking_of = "openai"
     sampling: ClassVar[Mapping[str, str]] = {
         name: name for name in ("temperature", "top_p")
     }
@@ -97,7 +90,8 @@ class ResponsesProvider(OpenAIProvider):
         """Input tokens of a request as OpenAI counts them; else counted here."""
         if not (self._is_home and self.kind == "openai"):
             return super().count_tokens(request)
-        return self._inquire(lambda: self._counted(request), request)
+        sent = self._sendable(request)
+        return self._inquire(lambda: self._counted(sent), sent)
 
     def _counted(self, request: Request) -> int:
         count = self._client.responses.input_tokens.count(
@@ -137,27 +131,7 @@ class ResponsesProvider(OpenAIProvider):
         return self._adaptations.applied(model, fields)
 
     def _body(self, request: Request) -> Json:
-        fields = body(request, self._messages.update(request.history))
-        if self._stale:
-            items = fields["input"]
-            fields["input"] = [
-                each for each in items if each.get("id") not in self._stale
-            ]
-        return fields
-
-    @cached_property
-    def _stale(self) -> set[str]:
-        """Ids of reasoning that the server cannot read; it is no longer sent."""
-        return set()
-
-    def _adapt(self, error: Exception, request: Request) -> bool:
-        """Whether to try again; without all reasoning if the server cannot read it."""
-        if not STALE.search(f"{error} {getattr(error, 'body', '')}"):
-            return super()._adapt(error, request)
-        items = self._body(request)["input"]
-        sent = {str(each["id"]) for each in items if each.get("type") == "reasoning"}
-        self._stale.update(sent)
-        return bool(sent)
+        return body(request, self._messages.update(request.history))
 
 
 def _reasoning(effort: str, model: str) -> Json:

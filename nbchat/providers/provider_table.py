@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from urllib.parse import urlsplit
 
 from nbchat.errors import ConfigError
+from nbchat.providers.endpoint import check_url
 
 Api = tuple[str, str]
 """The module of a provider and its class."""
@@ -57,6 +58,7 @@ class Service:
         if not given:
             address = re.sub(r"\{([\w|]+)\}", self._variable, self.address)
             return address.replace("https://global-", "https://")
+        check_url(given, "base_url")
         part = self.path.split("/")[1] if self.path else ""
         is_whole = not part or f"/{part}" in urlsplit(given).path
         return given if is_whole else given.rstrip("/") + self.path

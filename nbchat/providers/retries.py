@@ -20,7 +20,12 @@ from itertools import count
 from threading import Event as Flag
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
-from nbchat.conversation.events import RetryScheduled
+from nbchat.conversation.events import (
+    Delta,
+    RetryScheduled,
+    TextDelta,
+    ThinkingDelta,
+)
 from nbchat.errors import ProviderError, RateLimited, Stopped
 from nbchat.providers.base import Provider, Reply, ReplyStream, Request
 from nbchat.providers.closable_http import Line, using
@@ -204,12 +209,17 @@ class SupportsLimiter(Protocol):
 
 
 def stream_with_retries(
-    provider: Provider, request: Request, *, stop: Flag | None = None
+    provider: Provider,
+    request: Request,
+    *,
+    stop: Flag | None = None,
+    live: bool = True,
 ) -> ReplyStream:
     """Stream a reply; retry passing failures after a visible wait.
 
-    Only while no delta has arrived; a summary, which nothing shows as it arrives, also
-    later. Full jitter (AWS Architecture Blog, "Exponential
+    Where the reply is `live`, only while no text of it has arrived. Else nobody reads
+    it as it arrives, as a summary: its deltas are held back until it is whole, and a
+    broken stream is asked for again. Full jitter (AWS Architecture Blog, "Exponential
     Backoff And Jitter"); a server's Retry-After of up to a minute is honoured, a longer
     one is an error at once.
     """
@@ -217,31 +227,60 @@ def stream_with_retries(
     began = time.monotonic()
     for attempt in count(1):
         turn = _take_turn(limiter, stop)
-        has_shown = False
-        stream = provider.stream(request, stop=stop)
+        attempted = _Attempt(provider.stream(request, stop=stop), live=live)
         try:
-            while True:
-                try:
-                    delta = next(stream)
-                except StopIteration as finished:
-                    limiter.accepted()
-                    reply: Reply = finished.value
-                    return reply
-                has_shown = not request.answer_tag
-                yield delta
+            reply = yield from attempted.deltas()
         except ProviderError as error:
             if isinstance(error, RateLimited):
                 limiter.refused(turn, error.retry_after)
-            if has_shown or not _may_retry(error, attempt, request.options):
-                raise
             wait = _wait_seconds(error, attempt)
-            if time.monotonic() + wait - began > _patience(request.options):
+            is_late = time.monotonic() + wait - began > _patience(request.options)
+            has_shown = attempted.has_shown and not request.answer_tag
+            if has_shown or is_late or not _may_retry(error, attempt, request.options):
+                yield from attempted.held
                 raise
-            yield RetryScheduled(attempt, wait, str(error))
-            _pause(wait, stop)
-        finally:
-            stream.close()
+        else:
+            limiter.accepted()
+            return reply
+        yield RetryScheduled(attempt, wait, attempted.fault)
+        _pause(wait, stop)
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+class _Attempt:
+    """One attempt to get a reply, with what has arrived of it."""
+
+    def __init__(self, stream: ReplyStream, *, live: bool) -> None:
+        self._stream, self._live = stream, live
+        self.held: list[Delta] = []
+        """What has arrived and was not yielded."""
+        self.has_shown = False
+        """Whether a person may have read a part of the answer."""
+        self.fault = ""
+
+    def deltas(self) -> ReplyStream:
+        """Yield the deltas and return the reply; a partial one stays in `held`."""
+        try:
+            while True:
+                try:
+                    delta = next(self._stream)
+                except StopIteration as finished:
+                    reply: Reply = finished.value
+                    yield from self.held
+                    return reply
+                if not self._live and isinstance(delta, TextDelta | ThinkingDelta):
+                    self.held.append(delta)
+                    continue
+                self.has_shown = self.has_shown or isinstance(delta, TextDelta)
+                yield delta
+        except (Stopped, KeyboardInterrupt):
+            yield from self.held
+            raise
+        except ProviderError as error:
+            self.fault = str(error)
+            raise
+        finally:
+            self._stream.close()
 
 
 def _take_turn(limiter: Limiter, stop: Flag | None) -> Turn:

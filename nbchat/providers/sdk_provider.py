@@ -3,11 +3,10 @@
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from copy import copy
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from threading import Event as Flag
 from typing import Any, ClassVar, TypeVar, Unpack
@@ -31,11 +30,9 @@ from nbchat.providers.base import (
     refuse_untaken,
 )
 from nbchat.providers.closable_http import (
-    CONNECTIONS,
     canned_client,
-    certificates,
+    client_of,
     is_dropped,
-    watched,
 )
 from nbchat.providers.endpoint import (
     Endpoint,
@@ -46,9 +43,9 @@ from nbchat.providers.endpoint import (
 )
 from nbchat.providers.error_mapping import (
     FOREIGN,
+    error_fields,
     provider_error,
-    refusal_in,
-    refused,
+    refusal_of,
     unlisted,
     wrong_body,
 )
@@ -56,10 +53,12 @@ from nbchat.providers.model_info import SERVER, ModelInfo, model_info
 from nbchat.providers.model_info_from_server import (
     listed_window,
     model_among,
+    newest_first,
     reported_by,
     with_listed,
 )
 from nbchat.providers.provider_table import Service
+from nbchat.providers.refused_content import RefusedContent, Trial
 from nbchat.providers.refused_parameters import Adaptations
 from nbchat.providers.request_options import (
     RequestOptions,
@@ -116,6 +115,8 @@ class SdkProvider(ABC):
     warm_up_events: ClassVar[tuple[Json, ...]]
     """The events of a short reply, for the warm-up."""
     speaks_messages: ClassVar[bool] = False
+    thinking_of: ClassVar[str] = ""
+    """The `tool_name` of thinking that is sent back to the API; empty for none."""
     sampling: ClassVar[Mapping[str, str]]
     """Options about answers that the API has, with their names in its requests."""
 
@@ -174,6 +175,7 @@ class SdkProvider(ABC):
         self._counter = TokenCounter(self._known.encoding)
         self._messages = WireMessages(self.format)
         self._adaptations = Adaptations()
+        self._refused = RefusedContent(self.kind, self.thinking_of)
         self._may_be_dropped = False
         self._largest_report = 0
         self.truncated_at: int | None = None
@@ -189,15 +191,36 @@ class SdkProvider(ABC):
         return partial(self._sibling, window=self._window), (self._model,)
 
     def stream(self, request: Request, *, stop: Flag | None = None) -> ReplyStream:
-        """Yield deltas and return the reply; raises ProviderError or Stopped."""
+        """Yield deltas and return the reply; raises ProviderError or Stopped.
+
+        A request whose content is refused is sent again without it.
+        """
+        trial = self._refused.trial(self._model_for(request), request)
+        first: ProviderError | None = None
+        while True:
+            try:
+                return (yield from self._reply_to(trial, stop))
+            except self._sdk_errors as error:
+                fault = self._provider_error(error, trial.request)
+                sent = partial(self._extra_body, trial.request)
+                # In no variable: it may quote the key.
+                is_changed = trial.learn(refusal_of(error), sent)
+            first = first or fault
+            if not is_changed:
+                raise first if type(fault) is RequestRefused else fault
+
+    def _reply_to(self, trial: Trial, stop: Flag | None) -> ReplyStream:
+        request = trial.request
         reader = self._new_reader(request)
-        try:
-            yield from self._read(reader, request, stop)
-            answer = reader.answer()
-        except self._sdk_errors as error:
-            raise self._provider_error(error, request) from None
+        for delta in self._read(reader, request, stop):
+            yield from trial.news(self.endpoint.shown)
+            yield delta
         model = f"{self.kind}:{self._model_for(request)}"
+        answer = reader.answer()
         reply = finished_reply(answer, request, model=model, counter=self._counter)
+        yield from trial.news(self.endpoint.shown)
+        reply = replace(reply, entries=trial.called(reply.entries))
+        trial.accepted(reply.entries)
         if self.service.tells_limits or not self._is_home:
             self._notice_truncation(request, reply.usage)
         lifetime = self._options_of(request).get("cache_lifetime")
@@ -207,11 +230,7 @@ class SdkProvider(ABC):
     def _read(
         self, reader: Reader, request: Request, stop: Flag | None
     ) -> Iterator[Delta]:
-        """The deltas of a reply.
-
-        Errors are raised again by the caller: tracebacks show local variables, and an
-        item here may quote the key.
-        """
+        """The deltas of a reply; its errors are raised again: items may hold a key."""
         size = SizeCheck()
         patience = self._first_byte_seconds(request)
         opened = read_stream(lambda: self._open_checked(request), stop, patience)
@@ -246,13 +265,16 @@ class SdkProvider(ABC):
         """The model's window and limits; asks the server once, never raises."""
         if not self._has_asked_window and self._should_ask_window():
             self._ask_window()
-        lifetime = self._options.get("cache_lifetime")
-        known = self._known.with_cache_lifetime(lifetime)
+        known = self._known.with_cache_lifetime(self._options.get("cache_lifetime"))
         return known.with_window(self._window, source=self._window_source)
 
     def count_tokens(self, request: Request) -> int:
         """Input tokens of a request, counted here."""
-        return self._counted_here(request)
+        return self._counted_here(self._sendable(request))
+
+    def _sendable(self, request: Request) -> Request:
+        """The request without what its model has refused."""
+        return self._refused.sendable(self._model_for(request), request)
 
     def _counted_here(self, request: Request) -> int:
         self._counter.keep(request.history)
@@ -297,7 +319,7 @@ class SdkProvider(ABC):
 
     def models(self) -> list[str]:
         """The models this server offers, the newest first where it dates them."""
-        return self._inquire(lambda: _newest_first(self._served_models()))
+        return self._inquire(lambda: newest_first(self._served_models()))
 
     @property
     def _is_home(self) -> bool:
@@ -333,15 +355,7 @@ class SdkProvider(ABC):
 
     def _http_client(self, kind: Callable[..., httpx2.Client]) -> httpx2.Client:
         """The connections of an SDK's client, without the key."""
-        return watched(
-            kind(
-                limits=CONNECTIONS,
-                verify=certificates(),
-                auth=self.endpoint.login,
-                headers=self._headers,
-                **({"proxy": self.endpoint.proxy} if self.endpoint.proxy else {}),
-            )
-        )
+        return client_of(self.endpoint, kind, self._headers)
 
     def _model_for(self, request: Request) -> str:
         return request.model.removeprefix(f"{self.kind}:") or self._model
@@ -463,7 +477,7 @@ class SdkProvider(ABC):
         self._may_be_dropped = True
         content_type = stream.response.headers.get("content-type", "")
         if content_type.startswith(("text/html", "application/json")):
-            raise self._error_in(stream.response, request)
+            raise self._error_in(stream.response)
         return stream
 
     def _open_accepted(self, request: Request) -> WireStream:
@@ -482,12 +496,7 @@ class SdkProvider(ABC):
         """Whether to send a refused request once more, without what was refused."""
         if getattr(error, "status_code", 0) not in ADAPTABLE:
             return False
-        body = getattr(error, "body", None)
-        found = unlisted(body)
-        if isinstance(found, dict) and isinstance(found.get("error"), dict):
-            found = found["error"]
-        if not isinstance(found, dict):
-            found = {"message": str(found or "")}
+        found = error_fields(getattr(error, "body", None))
         sent = self._sent_fields(request)
         return self._adaptations.learn(self._model_for(request), sent, found)
 
@@ -524,7 +533,8 @@ class SdkProvider(ABC):
                 raise
             raise AuthenticationFailed(self._no_credentials(error)) from None
 
-    def _error_in(self, response: httpx2.Response, request: Request) -> NbchatError:
+    def _error_in(self, response: httpx2.Response) -> Exception:
+        """The error for a page, or for an error that came with status 200."""
         response.read()
         try:
             body = unlisted(response.json())
@@ -532,8 +542,9 @@ class SdkProvider(ABC):
             return wrong_body(response.text, self.endpoint)
         if not (isinstance(body, dict) and body.get("error")):
             return wrong_body(response.text, self.endpoint)
-        refusal = refusal_in(response.status_code, body, response.headers)
-        return refused(refusal, self.endpoint, self._model_for(request))
+        return httpx2.HTTPStatusError(
+            "an error with status 200", request=response.request, response=response
+        )
 
     @property
     def _sdk_errors(self) -> tuple[type[Exception], ...]:
@@ -577,21 +588,3 @@ class _Maker(partial["SdkProvider"]):
     """Makes providers of one server; its repr shows no password."""
 
     __repr__ = object.__repr__
-
-
-def _newest_first(models: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The names of models; those of one day, or without one, by name."""
-    by_name = sorted(models, key=lambda model: str(model["id"]))
-    newest = sorted(by_name, key=_made_at, reverse=True)
-    return [str(model["id"]) for model in newest]
-
-
-def _made_at(model: Mapping[str, Any]) -> float:
-    """When a model was made, as a server lists it; 0 where it does not say."""
-    value = model.get("created", model.get("created_at", 0))
-    try:
-        if isinstance(value, str):
-            value = datetime.fromisoformat(value)
-        return value.timestamp() if isinstance(value, datetime) else float(value)
-    except (TypeError, ValueError, OverflowError, OSError):
-        return 0.0

@@ -21,6 +21,7 @@ from uuid import uuid4
 
 import httpx2
 
+from nbchat.conversation.call_arguments import object_text
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.errors import ProtocolFault
@@ -190,10 +191,18 @@ def finished_reply(
         raise ProtocolFault(f"the reply of {model} is empty; try again")
     else:
         stop = "tool_use" if any(entry.is_call for entry in entries) else "end_turn"
+    entries = tuple(map(_with_object, entries))
     usage = answer.usage
     if usage is None or not usage.input_tokens:  # some servers report zeros
         usage = _estimated_usage(request, answer.entries, counter)
     return Reply(entries, usage, stop, model)
+
+
+def _with_object(entry: Entry) -> Entry:
+    """A call whose arguments are one JSON object, where they are one in some form."""
+    if not entry.is_call:
+        return entry
+    return entry._replace(tool_args=object_text(entry.tool_args))
 
 
 def json_object(entry: Entry) -> Json:

@@ -8,7 +8,7 @@ import re
 from html import unescape
 from typing import assert_never
 
-from nbchat.conversation.entries import Compaction
+from nbchat.conversation.entries import BY_MODEL, Compaction
 from nbchat.conversation.events import (
     EDIT,
     Branched,
@@ -19,12 +19,14 @@ from nbchat.conversation.events import (
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
+    ContentLeftOut,
     PinsChanged,
     SavingFailed,
     TurnFailed,
 )
 from nbchat.rendering.entries import (
     escaped,
+    notice_line_html,
     summary_html,
     summary_parts,
     summary_text_html,
@@ -93,7 +95,14 @@ CompactionNotice = (
     | CompactionChanged
 )
 
-Notice = CompactionNotice | Branched | PinsChanged | SavingFailed | TurnFailed
+Notice = (
+    CompactionNotice
+    | Branched
+    | ContentLeftOut
+    | PinsChanged
+    | SavingFailed
+    | TurnFailed
+)
 
 _INLINE_TAG = re.compile(r"</?(?:a|code|em|s|span|strong)\b[^>]*>")
 _TAG = re.compile(r"<[^>]+>")
@@ -147,7 +156,8 @@ def compaction_cell_html(compaction: Compaction) -> str:
 
 def compaction_text(compaction: Compaction) -> str:
     """Describe a compaction in one line of plain text."""
-    notes = "; ".join(filter(None, (compaction.reason, compaction.note)))
+    asked = _asked_by_model(compaction)
+    notes = "; ".join(filter(None, (asked, compaction.reason, compaction.note)))
     suffix = f" ({notes})" if notes else ""
     return f"{_title(compaction)}: {_figures(compaction)}{suffix}"
 
@@ -159,8 +169,10 @@ def notice_html(event: Notice) -> str:
         case Branched(earlier):
             named = f'class="nbc-branched" data-session="{escaped(earlier)}"'
             html = f"<div {named}><span>{BRANCHED}</span></div>"
+        case ContentLeftOut(parts, _, reason):
+            html = _left_out_html(text, parts, reason)
         case PinsChanged() | SavingFailed():
-            html = f'<div class="nbc-notice">{escaped(text)}</div>'
+            html = notice_line_html(text)
         case TurnFailed():
             html = failure_html(text)
         case _:
@@ -168,9 +180,12 @@ def notice_html(event: Notice) -> str:
     return html
 
 
-def failure_html(text: str, *, can_retry: bool = False) -> str:
-    """Render why a turn failed; the panel offers to try again if that is possible."""
+def failure_html(
+    text: str, *, can_retry: bool = False, can_continue: bool = False
+) -> str:
+    """Render why a turn failed; the panel offers to try again or to continue."""
     offer = " data-retry" if can_retry else ""
+    offer += " data-continue" if can_continue else ""
     return f'<div class="nbc-error"{offer}>{escaped(text)}</div>'
 
 
@@ -179,6 +194,8 @@ def notice_text(event: Notice) -> str:
     match event:
         case Branched(earlier):
             text = f"{BRANCHED} /resume {earlier} reopens it."
+        case ContentLeftOut(parts, model):
+            text = left_out_text(parts, model)
         case PinsChanged(pins, dropped):
             text = f"Rules changed: {_plural(len(pins), 'rule')} pinned"
             text += f", {len(dropped):,} dropped" if dropped else ""
@@ -195,6 +212,28 @@ def notice_text(event: Notice) -> str:
     return text
 
 
+def left_out_text(parts: tuple[str, ...], model: str) -> str:
+    """Say what a model did not take, in one line: it stays in the chat."""
+    first, *others = parts
+    what = f"{first} and {len(others)} more" if others else first
+    name = model.partition(":")[2] or model
+    if others:
+        kept = "They were left out of the request and stay in the chat."
+    else:
+        kept = "It was left out of the request and stays in the chat."
+    return f"{name} doesn't accept {what}. {kept}"
+
+
+def _left_out_html(text: str, parts: tuple[str, ...], reason: str) -> str:
+    """The line, which opens to all parts and the server's words."""
+    listed = "".join(f"<li>{escaped(part)}</li>" for part in parts)
+    return (
+        f'<details class="nbc-notice nbc-left-out"><summary>{escaped(text)} '
+        f'<span class="nbc-show">Show</span></summary><ul>{listed}</ul>'
+        f"<p>{escaped(reason)}</p></details>"
+    )
+
+
 def progress_text(event: CompactionProgress) -> str:
     """Name the part of a long compaction that is being summarized."""
     return f"part {event.done + 1} of {event.total}"
@@ -207,7 +246,7 @@ def _details(compaction: Compaction) -> str:
     )
     origin = [
         f"policy {compaction.policy}",
-        f"trigger {compaction.trigger}",
+        _asked_by_model(compaction) or f"trigger {compaction.trigger}",
         f"cost {compaction.cost.total_tokens:,} tokens",
     ]
     return " · ".join(
@@ -218,6 +257,10 @@ def _details(compaction: Compaction) -> str:
             *filter(None, [compaction.reason, compaction.note]),
         ]
     )
+
+
+def _asked_by_model(compaction: Compaction) -> str:
+    return "asked for by the model" if compaction.trigger == BY_MODEL else ""
 
 
 def _preview(compaction: Compaction) -> str:

@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.rules_file import RulesFile
 from nbchat.conversation.tools import Preview
 from nbchat.rendering.arguments import arguments_html, with_invisibles_escaped
 from nbchat.rendering.markdown import markdown_html
@@ -133,6 +134,17 @@ def waiting_html(call: Entry, ticket: str, preview: Preview | None = None) -> st
     )
 
 
+def rules_html(rules: RulesFile) -> str:
+    """Render rules from a file that wait for a yes: whole, nothing in them hidden."""
+    text = with_invisibles_escaped(rules.text)
+    title = f"{rules.name} in this project has rules for the model. Use them?"
+    return (
+        '<details class="nbc-entry nbc-rules" open>'
+        f"<summary><span>{escaped(title)}</span></summary>"
+        f"{part_html(escaped(rules.title), text)}</details>"
+    )
+
+
 def text_html(text: str) -> str:
     """Render plain text, escaped; CSS keeps its line breaks."""
     return f"{TEXT_START}{escaped(text)}</div>"
@@ -141,6 +153,11 @@ def text_html(text: str) -> str:
 def note_html(text: str) -> str:
     """Render a command's output as preformatted text."""
     return f'<pre class="nbc-note">{escaped(text)}</pre>'
+
+
+def notice_line_html(text: str) -> str:
+    """Render a line about what is unusual."""
+    return f'<div class="nbc-notice">{escaped(text)}</div>'
 
 
 def listing_html(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -200,7 +217,7 @@ def request_text(entry: Entry) -> str:
 
 def _user_html(entry: Entry) -> str:
     if entry.is_by_nbchat:
-        return f'<div class="nbc-notice">{escaped(request_text(entry))}</div>'
+        return notice_line_html(request_text(entry))
     if entry.is_text_file:
         return _file_html(entry)
     return _article("user", "You", _said_html(entry))

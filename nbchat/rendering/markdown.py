@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
-from markdown_it.rules_core import StateCore
+from markdown_it.rules_core import StateCore, linkify
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 from pygments.lexer import Lexer
@@ -51,6 +52,18 @@ LEXERS = {
 
 Some need seconds in one regular expression, and no other thread of the kernel runs
 meanwhile. Shell sessions, ini files and MATLAB are among these."""
+
+LINKED_LENGTH = 5_000
+"""Characters of the longest paragraph in which bare addresses become links: the time
+for it grows with the square of the length."""
+
+LONGEST_ADDRESS = 2_048
+"""Characters of a bare address that becomes a link."""
+
+_SCHEME = re.compile(r"(?<![a-z0-9.+-])(?:https?|ftp)$", re.IGNORECASE)
+"""What stands before the `://` of an address."""
+
+_SCHEME_LENGTH = len("https") + 1
 
 LINK_SCHEMES = ("http://", "https://", "mailto:")
 
@@ -182,6 +195,8 @@ def _parser() -> MarkdownIt:
     parser.enable(["table", "strikethrough", "linkify"])
     if parser.linkify is not None:  # whole addresses only: `report.py` is no host
         parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False})
+    parser.inline.ruler.at("linkify", _link)
+    parser.core.ruler.at("linkify", _link_texts)
     parser.core.ruler.push("tasks", _tasks)
     parser.use(formulas_plugin)
     parser.use(footnote_plugin, inline=False)
@@ -190,6 +205,49 @@ def _parser() -> MarkdownIt:
         parser.add_render_rule(f"footnote_{name}", lambda *_, html=html: html)
     parser.add_render_rule("footnote_ref", _footnote_number)
     return parser
+
+
+def _link(state: StateInline, silent: bool) -> bool:  # noqa: FBT001  # as rules are
+    """Make a link of an address in a text that is not too long for it.
+
+    As the rule of the package, which searches all text before each `://`.
+    """
+    finder, start = state.md.linkify, state.pos
+    is_address = state.src.startswith("://", start) and not state.linkLevel
+    scheme = _SCHEME.search(state.pending[-_SCHEME_LENGTH:]) if is_address else None
+    if not scheme or len(state.src) > LINKED_LENGTH or finder is None:
+        return False
+    begin = start - len(scheme[0])
+    found = finder.match_at_start(state.src[begin : begin + LONGEST_ADDRESS])
+    address = found.url.rstrip("*") if found else ""
+    target = state.md.normalizeLink(address)
+    if not address or not state.md.validateLink(target):
+        return False
+    if not silent:
+        state.pending = state.pending.removesuffix(scheme[0])
+        opening = state.push("link_open", "a", 1)
+        opening.attrs, opening.markup, opening.info = (
+            {"href": target},
+            "linkify",
+            "auto",
+        )
+        state.push("text", "", 0).content = state.md.normalizeLinkText(address)
+        closing = state.push("link_close", "a", -1)
+        closing.markup, closing.info = "linkify", "auto"
+    state.pos += len(address) - len(scheme[0])
+    return True
+
+
+def _link_texts(state: StateCore) -> None:
+    """Make links of the other addresses, in texts that are not too long for it."""
+    every = state.tokens
+    state.tokens = [
+        token
+        for token in every
+        if token.type == "inline" and len(token.content) <= LINKED_LENGTH
+    ]
+    linkify(state)
+    state.tokens = every
 
 
 def _tasks(state: StateCore) -> None:

@@ -20,10 +20,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import sqlalchemy as sa
 from jupyter_core.paths import jupyter_data_dir
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
+from sqlalchemy.util import asbool
 
 from nbchat.errors import StoreError
 from nbchat.storage.owners import OwnedRows
@@ -157,18 +159,23 @@ def open_database(url: str, owner: str) -> Database:
         default_file().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         url = f"sqlite:///{default_file()}"
     found = database_url(url)
-    if file := sqlite_file(found):
+    file = sqlite_file(found)
+    if file is not None and found.query.get("mode") not in ("ro", "rw"):
         create_private(file)
     engine = engine_for(found)
     return Database(engine, _prepared(engine, owner))
 
 
 def sqlite_file(url: sa.URL) -> Path | None:
-    """The file of a SQLite database; None for others, in memory, and `file:` URLs."""
+    """The file of a SQLite database, also of a `file:` URL; None for others."""
     name = url.database or ""
-    if url.get_backend_name() != "sqlite" or name in ("", ":memory:"):
+    if url.get_backend_name() != "sqlite":
         return None
-    return None if name.startswith("file:") else Path(name)
+    if name.startswith("file:"):
+        is_in_memory = url.query.get("mode") == "memory" or "vfs" in url.query
+        is_uri = asbool(url.query.get("uri", "false"))
+        name = "" if is_in_memory or not is_uri else unquote(urlsplit(name).path)
+    return None if name in ("", ":memory:") else Path(name)
 
 
 def engine_for(url: sa.URL) -> sa.Engine:

@@ -27,6 +27,7 @@ from nbchat.conversation.entries import (
     Revision,
     Rule,
     Status,
+    SummaryFields,
     Usage,
 )
 from nbchat.conversation.session import Session
@@ -299,11 +300,20 @@ def _compaction(record: Mapping[str, Any]) -> Compaction:
     values["facts"] = tuple(_fact(each) for each in values.get("facts", ()))
     values["memory"] = tuple(_line(each) for each in values.get("memory", ()))
     values["rules"] = tuple(_rule(each) for each in values.get("rules", ()))
+    written = values.pop("fields", None)
     for name, value in values.items():
         _typed(value, type(getattr(_EXAMPLE, name)))
         if name in _CHOICES and value not in _CHOICES[name]:
             raise ValueError(f"invalid value for {name}: {value!r}")
-    return Compaction(**values)
+    by_field = None if written is None else _summary_fields(written)
+    return Compaction(**values, fields=by_field)
+
+
+def _summary_fields(values: Any) -> SummaryFields:
+    found = SummaryFields.from_json(_typed(values, dict))
+    for kind, _ in found.entities:
+        _typed(kind, str)
+    return found.mapped(lambda text: _typed(text, str))
 
 
 def _fact(values: Any) -> Fact:

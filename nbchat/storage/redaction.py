@@ -6,10 +6,11 @@ again.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator
-from contextlib import closing, contextmanager
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -20,6 +21,7 @@ from nbchat.conversation.pastes import with_changed_text
 from nbchat.errors import NotErased
 from nbchat.storage.database import backups_of, sqlite_file
 from nbchat.storage.owners import OwnedRows
+from nbchat.storage.private_files import create_private
 from nbchat.storage.schema import (
     OLD_TABLES,
     SESSION_TABLES,
@@ -31,66 +33,65 @@ from nbchat.storage.schema import (
     settings,
     shares,
 )
-from nbchat.storage.serialization import readable_entry, restored, storable
+from nbchat.storage.serialization import (
+    readable_entry,
+    restored,
+    session_scope,
+    storable,
+)
 from nbchat.storage.session_search import (
     index_messages,
     purge_index,
     unindex_messages,
     unindex_rows,
 )
+from nbchat.storage.text_forms import MARK, Remover
 
-MARK = "[redacted]"
 REMOVED_COPY = f"- {MARK}"
 """In place of what a record copied of a message that was changed."""
 
 DELETED = "its session was deleted"
 
-SHORTEST = 4
-"""Characters of a text that can be removed: a shorter one is in too many words."""
-
 LOCK_SECONDS = 5.0
 """How long others are waited for who read a table of PostgreSQL: all wait behind."""
+
+READERS_SECONDS = 5.0
+"""How long others are waited for who read a SQLite file."""
+
+PENDING = ".not-erased"
+"""The end of the name of the mark beside a SQLite file."""
 
 BACKUP_SECONDS = 1.0
 """How long a backup that another program holds is waited for."""
 
-LONG_LINE = 8
-"""Characters from which a line of a text is removed by itself, too."""
-
 MOST_NAMED = 10
 """Sessions whose results are looked for by name; of more, all results are read."""
-
-Remove = Callable[[str], str]
 
 Result = dict[str, Any]
 
 
-def remover(text: str) -> Remove:
-    """What replaces a text, also escaped inside JSON, and each long line of it.
+class Redacted(NamedTuple):
+    """How much of a text was removed."""
 
-    Facts hold texts on one line, and may end at a line's end.
-    """
-    lines = [line for line in text.splitlines() if len(line) >= LONG_LINE]
-    forms: set[str] = set()
-    for part in (text, " ".join(text.split()), *lines):
-        forms |= {part, storable(part)}
-        for is_ascii in (True, False):
-            once = json.dumps(part, ensure_ascii=is_ascii)[1:-1]
-            forms |= {once, json.dumps(once, ensure_ascii=is_ascii)[1:-1]}
-
-    def remove(content: str) -> str:
-        for form in sorted(forms, key=len, reverse=True):
-            content = content.replace(form, MARK)
-        return content
-
-    return remove
+    messages: int
+    places: int
+    """Of messages, summaries, facts, settings and results, each occurrence."""
 
 
-def redact_session(
-    connection: sa.Connection, mine: OwnedRows, stored_id: str, text: str
+def redact_sessions(
+    connection: sa.Connection, mine: OwnedRows, stored_ids: Collection[str], text: str
+) -> Redacted:
+    """Remove a text from all rows of sessions and from what runs answered in them."""
+    remove = Remover(text)
+    counts = [_redact_session(connection, mine, each, remove) for each in stored_ids]
+    _redact_results(connection, mine.owner, stored_ids, remove)
+    return Redacted(sum(counts), remove.places)
+
+
+def _redact_session(
+    connection: sa.Connection, mine: OwnedRows, stored_id: str, remove: Remover
 ) -> int:
     """Remove a text from all rows of a session; returns from how many messages."""
-    remove = remover(text)
     its_own = chat_messages.c.session_id == stored_id
     query = mine.select(chat_messages).where(its_own).order_by(chat_messages.c.position)
     rows = connection.execute(query).all()
@@ -107,6 +108,16 @@ def redact_session(
         [(rows[index].number, mine.owner, after[index]) for index in changed],
     )
     _redact_snapshots(connection, mine, stored_id, (before, after), remove)
+    _redact_texts(connection, mine, stored_id, remove)
+    _redact_settings(connection, mine, _scope_of(stored_id), remove)
+    purge_index(connection)
+    return len(changed)
+
+
+def _redact_texts(
+    connection: sa.Connection, mine: OwnedRows, stored_id: str, remove: Remover
+) -> None:
+    """Remove a text from a session's draft, shared copies and title, and old tables."""
     for column, is_its_own in (
         (drafts.c.content, drafts.c.session_id == stored_id),
         (shares.c.content_json, shares.c.session_id == stored_id),
@@ -123,20 +134,37 @@ def redact_session(
             values = {name: remove(each) for name, each in texts.items()}
             is_row = sa.and_(*(table.c[name] == each for name, each in texts.items()))
             connection.execute(sa.update(table).where(is_row).values(values))
-    purge_index(connection)
-    return len(changed)
 
 
-def _redacted(entry: Entry, remove: Remove) -> Entry:
-    if entry.pasted:
-        return with_changed_text(entry, remove)
-    return Entry(entry.role, *map(remove, entry[1:]))
+def _redact_settings(
+    connection: sa.Connection, mine: OwnedRows, scope: str, remove: Remover
+) -> None:
+    """Remove a text from the settings that are saved for one session."""
+    columns = settings.c
+    query = mine.select(settings).where(columns.scope == scope)
+    for row in connection.execute(query).all():
+        try:
+            value = json.dumps(_without(json.loads(row.value_json), remove))
+        except (ValueError, RecursionError):  # a damaged row
+            value = "null"
+        change = mine.update(settings).where(columns.number == row.number)
+        connection.execute(change.values(value_json=value))
 
 
-def delete_session(
-    connection: sa.Connection, mine: OwnedRows, stored_id: str, scope: str
-) -> bool:
+def _redacted(entry: Entry, remove: Remover) -> Entry:
+    if not entry.pasted:
+        return Entry(entry.role, *map(remove, entry[1:]))
+    counted = remove.places
+    remove(entry.content)
+    places = remove.places
+    changed = with_changed_text(entry, remove)  # it looks at parts again
+    remove.places = places if changed != entry else counted
+    return changed
+
+
+def delete_session(connection: sa.Connection, mine: OwnedRows, stored_id: str) -> bool:
     """Delete all rows of a session and its settings; whether there was one."""
+    scope = _scope_of(stored_id)
     its_own = chat_messages.c.session_id == stored_id
     unindex_rows(
         connection,
@@ -153,11 +181,13 @@ def delete_session(
     return bool(done.rowcount)
 
 
-def redact_results(
-    connection: sa.Connection, owner: str, session_ids: Collection[str], text: str
+def _redact_results(
+    connection: sa.Connection,
+    owner: str,
+    session_ids: Collection[str],
+    remove: Remover,
 ) -> None:
     """Remove a text from what rows of `map_agents` answered in sessions."""
-    remove = remover(text)
     _change_results(
         connection,
         owner,
@@ -233,10 +263,11 @@ def _redact_snapshots(
     mine: OwnedRows,
     stored_id: str,
     entries: tuple[list[Entry], list[Entry]],
-    remove: Remove,
+    remove: Remover,
 ) -> None:
     before, after = entries
     changed = {n for n, entry in enumerate(after) if entry != before[n]}
+    copied = _shown_beside(changed, after)
     snapshots = session_snapshots.c
     query = mine.select(session_snapshots).where(snapshots.session_id == stored_id)
     for row in connection.execute(query).all():
@@ -249,20 +280,36 @@ def _redact_snapshots(
             stop = record.get("stop", 0)
             if record.get("prefix_hash") == prefix_hash(before[:stop]):
                 record["prefix_hash"] = prefix_hash(after[:stop])
-            _remove_copies(record, changed)
+            _remove_copies(record, changed, copied)
         is_it = snapshots.number == row.number
         values = {"content_json": json.dumps(content)}
         connection.execute(mine.update(session_snapshots).where(is_it).values(values))
 
 
-def _remove_copies(record: dict[str, Any], changed: Collection[int]) -> None:
-    """Remove what a record copied of changed messages.
+def _shown_beside(changed: Collection[int], entries: Sequence[Entry]) -> set[int]:
+    """The positions of the lines that may copy a part of a changed message.
+
+    A call stands with its result, and the person's message with the answers before it
+    and, as one line for an exchange, after it.
+    """
+    calls = {each.tool_id: n for n, each in enumerate(entries) if each.is_call}
+    said = [n for n, each in enumerate(entries) if each.is_of_user]
+    beside = {calls.get(entries[n].tool_id, n) for n in changed}
+    for position in changed:
+        next_one = bisect_right(said, position)
+        beside.update(said[max(next_one - 1, 0) : next_one + 1])
+    return beside.union(changed)
+
+
+def _remove_copies(
+    record: dict[str, Any], changed: Collection[int], beside: Collection[int]
+) -> None:
+    """Remove what a record copied of changed messages, and what stands beside it.
 
     A copy that was cut may hold a part of the removed text.
     """
-    copied = [line for line in record.get("memory", ()) if line[2] in changed]
     summary = record.get("summary", "")
-    for line in copied:
+    for line in [each for each in record.get("memory", ()) if each[2] in beside]:
         shown = escape(line[1])
         summary = summary.replace(f"\n{shown}\n", f"\n{REMOVED_COPY}\n")
         line[1] = REMOVED_COPY
@@ -270,7 +317,7 @@ def _remove_copies(record: dict[str, Any], changed: Collection[int]) -> None:
     record["facts"] = [f for f in record.get("facts", ()) if f[3] not in changed]
 
 
-def _without(value: Any, remove: Remove) -> Any:
+def _without(value: Any, remove: Remover) -> Any:
     """A JSON value without the text in any of its strings."""
     if isinstance(value, str):
         return remove(value)
@@ -281,23 +328,46 @@ def _without(value: Any, remove: Remove) -> Any:
     return value
 
 
+def note_pending(engine: sa.Engine) -> None:
+    """Mark a SQLite file before texts are erased from it, should this process end.
+
+    The mark is an empty file beside it, so that it holds no text. Where none can be
+    written, erasing is not finished at the next start.
+    """
+    if (mark := _mark_of(engine)) is not None:
+        with suppress(OSError):
+            create_private(mark)
+
+
+def finish_erasing(engine: sa.Engine) -> None:
+    """Erase what an earlier process could not, if nobody reads the file now."""
+    mark = _mark_of(engine)
+    if mark is None or not mark.exists():
+        return
+    with suppress(SQLAlchemyError):
+        list(_left_in_database(engine, wait_seconds=0))  # it removes the mark
+
+
 def erase(engine: sa.Engine, change: Callable[[Path], None], done: str) -> None:
     """Erase removed texts from the database's files, and from backups by a `change`.
 
     Raises NotErased, which says where they are left.
     """
-    left = [*_left_in_database(engine), *_left_in_backups(engine, change)]
+    left = [
+        *_left_in_database(engine, READERS_SECONDS),
+        *_left_in_backups(engine, change),
+    ]
     if left:
         raise NotErased(f"{done}, but {'; '.join(left)}")
 
 
-def _left_in_database(engine: sa.Engine) -> Iterator[str]:
+def _left_in_database(engine: sa.Engine, wait_seconds: float) -> Iterator[str]:
     """Free the space that may still contain removed texts; else say why not."""
     try:
         with engine.connect() as connection:
             connection.execution_options(isolation_level="AUTOCOMMIT")
             if engine.dialect.name == "sqlite":
-                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                yield from _left_in_log(connection, wait_seconds)
             elif engine.dialect.name == "postgresql":
                 _rewrite_tables(connection)
     except SQLAlchemyError as error:
@@ -305,6 +375,33 @@ def _left_in_database(engine: sa.Engine) -> Iterator[str]:
             f"still in free space of the database ({_reason(error)}); ask its "
             "administrator to vacuum it fully"
         )
+
+
+def _left_in_log(connection: sa.Connection, wait_seconds: float) -> Iterator[str]:
+    """Write SQLite's log into the file and empty it; else say who keeps it.
+
+    A connection that reads, also one of a stopped kernel, keeps all that was written
+    since it began. SQLite says so in its result alone.
+    """
+    milliseconds = round(wait_seconds * 1_000)
+    connection.exec_driver_sql(f"PRAGMA busy_timeout={milliseconds}")
+    row = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+    mark = _mark_of(connection.engine)
+    if not row[0]:
+        if mark is not None:
+            mark.unlink(missing_ok=True)
+        return
+    log = f"{mark.name.removesuffix(PENDING)}-wal" if mark is not None else "its log"
+    yield (
+        f"still in {log}, because another program is reading the database. nbchat "
+        "finishes when it starts the next time; close that program first"
+    )
+
+
+def _mark_of(engine: sa.Engine) -> Path | None:
+    """The file that says that something is still to be erased; None without a file."""
+    file = sqlite_file(engine.url)
+    return None if file is None else file.with_name(f"{file.name}{PENDING}")
 
 
 def _rewrite_tables(connection: sa.Connection) -> None:
@@ -331,7 +428,7 @@ def redact_backup(
     file: Path, owner: str, session_ids: Collection[str], text: str
 ) -> None:
     """Remove a text from the rows of sessions in a backup of any schema."""
-    remove = remover(text)
+    remove = Remover(text)
     with _backup(file) as backup:
         driver: Any = backup.connection.driver_connection
         driver.create_function("without", 1, lambda each: each and remove(each))
@@ -345,20 +442,43 @@ def redact_backup(
                     update = sa.text(f"UPDATE {table} SET {changes} WHERE {its_rows}")
                     backup.execute(update, {"owner": owner, "id": session_id})
             index_messages(backup, _messages(backup, owner, session_id))
+            change = "UPDATE settings SET value_json = without(value_json)"
+            _change_settings(backup, change, owner, session_id)
         if sa.inspect(backup).has_table(run_results.name):
-            redact_results(backup, owner, session_ids, text)
+            _redact_results(backup, owner, session_ids, remove)
 
 
 def delete_from_backup(file: Path, owner: str, session_ids: Collection[str]) -> None:
-    """Delete sessions from a backup of any schema."""
+    """Delete sessions and what is set for them from a backup of any schema."""
     with _backup(file) as backup:
         for session_id in session_ids:
             _unindex(backup, owner, session_id)
             for table, its_own, _ in _tables_of_sessions(backup):
                 delete = sa.text(f"DELETE FROM {table} WHERE {its_own}")
                 backup.execute(delete, {"owner": owner, "id": session_id})
+            _change_settings(backup, "DELETE FROM settings", owner, session_id)
         if sa.inspect(backup).has_table(run_results.name):
             delete_results(backup, owner, session_ids)
+
+
+def _change_settings(
+    backup: sa.Connection, change: str, owner: str, session_id: str
+) -> None:
+    """Change the settings of one session in a backup of any schema."""
+    inspected = sa.inspect(backup)
+    if not inspected.has_table(settings.name):
+        return
+    names = {each["name"] for each in inspected.get_columns(settings.name)}
+    if {"scope", "value_json"} <= names:
+        owned = " AND owner = :owner" if "owner" in names else ""
+        statement = sa.text(f"{change} WHERE scope = :scope{owned}")
+        scope = _scope_of(session_id)
+        backup.execute(statement, {"owner": owner, "scope": scope})
+
+
+def _scope_of(stored_id: str) -> str:
+    """The scope of a session's settings, as it is stored."""
+    return storable(session_scope(restored(stored_id)))
 
 
 def _left_in_backups(

@@ -71,6 +71,11 @@ def compaction_json(session_id: str, compaction: Compaction) -> dict[str, Any]:
     }
 
 
+def session_scope(session_id: str) -> str:
+    """The scope of settings that are saved for one session."""
+    return f"session:{session_id}"
+
+
 def storable(text: str) -> str:
     """Encode a text so that any database accepts it; `restored` decodes it.
 

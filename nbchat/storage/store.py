@@ -48,14 +48,15 @@ from nbchat.storage.owners import (
     rls_statements,
 )
 from nbchat.storage.redaction import (
-    SHORTEST,
+    Redacted,
     delete_from_backup,
     delete_results,
     delete_session,
     erase,
+    finish_erasing,
+    note_pending,
     redact_backup,
-    redact_results,
-    redact_session,
+    redact_sessions,
 )
 from nbchat.storage.schema import (
     chat_messages,
@@ -86,6 +87,7 @@ from nbchat.storage.session_search import (
     index_session,
     listed,
 )
+from nbchat.storage.text_forms import SHORTEST
 
 PinKind = Literal["pin", "unpin", "drop", "keep"]
 """Of a snapshot: the last two are of dropped rules."""
@@ -97,11 +99,6 @@ TAKEN = (
 
 
 NOT_FOUND = "there is no session {!r}; /sessions lists them"
-
-
-def session_scope(session_id: str) -> str:
-    """The scope of settings that are saved for one session."""
-    return f"session:{session_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,16 +224,13 @@ class SessionStore:
         """
         ids = [*map(storable, session_ids)]
         with self._connection() as connection:
-            found = [self._delete_all(connection, each) for each in ids]
+            note_pending(connection.engine)
+            found = [delete_session(connection, self._mine, each) for each in ids]
             delete_results(connection, self._mine.owner, ids)
         if not any(found):
             raise SessionNotFound(NOT_FOUND.format(", ".join(session_ids)))
         change = partial(delete_from_backup, owner=self.owner, session_ids=ids)
         erase(self._engine, change, "the session is deleted")
-
-    def _delete_all(self, connection: sa.Connection, stored_id: str) -> bool:
-        scope = storable(session_scope(restored(stored_id)))
-        return delete_session(connection, self._mine, stored_id, scope)
 
     def check_writable(self) -> None:
         """Write a row and roll back; raises StoreError when writing fails."""
@@ -397,22 +391,24 @@ class SessionStore:
             if scope == wanted and value is not None
         }
 
-    def redact(self, session_id: str, text: str) -> int:
+    def redact(self, session_id: str, text: str) -> Redacted:
         """Remove a text permanently from a session, its branches and backups.
 
-        Returns the number of messages with it. Raises NbchatError for a short text.
+        In all forms of it (`text_forms`). Returns how many messages and places had it.
+        Raises NbchatError for a short text.
         """
         if len(text) < SHORTEST:
             raise NbchatError(f"/redact takes a text of {SHORTEST} characters or more")
         with self._connection() as connection:
+            note_pending(connection.engine)
             family = family_of(connection, self._mine, session_id)
             ids = [storable(each.id) for each in family]
-            redact = partial(redact_session, connection, self._mine, text=text)
-            count = sum(map(redact, ids))
-            redact_results(connection, self._mine.owner, ids, text)
+            removed = redact_sessions(connection, self._mine, ids, text)
+        if not ids:
+            raise SessionNotFound(NOT_FOUND.format(session_id))
         change = partial(redact_backup, owner=self.owner, session_ids=ids, text=text)
         erase(self._engine, change, "the text is removed")
-        return count
+        return removed
 
     @property
     def _engine(self) -> sa.Engine:
@@ -429,8 +425,10 @@ class SessionStore:
         query = self._mine.select(sessions, sessions.c.id)
         with self._connection() as connection:
             old = [*connection.scalars(query.where(sessions.c.used_at < limit))]
+            if old:
+                note_pending(connection.engine)
             for stored_id in old:
-                self._delete_all(connection, stored_id)
+                delete_session(connection, self._mine, stored_id)
             delete_results(connection, self._mine.owner, old)
         for stored_id in old:
             forget(restored(stored_id))
@@ -553,11 +551,13 @@ class SessionStore:
 
     def _opened(self) -> Database:
         try:
-            return open_database(self.url, self.owner)
+            opened = open_database(self.url, self.owner)
+            finish_erasing(opened.engine)
         except (ValueError, TypeError) as error:  # an invalid option of the URL
             raise StoreError(
                 f"the session store failed: {_first_line(error)}; check store_url"
             ) from error
+        return opened
 
     @contextmanager
     def _connection(self, *, writes: bool = True) -> Iterator[sa.Connection]:

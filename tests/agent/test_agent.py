@@ -1,6 +1,8 @@
 """Turns: answers, tools, compaction, faults and stops, all seen as events."""
 
 import json
+import pickle
+import sys
 import threading
 
 import pytest
@@ -139,8 +141,10 @@ def test_past_the_threshold_the_history_becomes_one_summary_while_the_person_rea
     )
     events = list(agent.run("first"))
     assert "Compacted" in kinds(events)
-    summary = "<summary>\nwhat happened\n</summary>"
-    assert agent.session.history == [("summary", summary, "", "", "")]
+    (entry,) = agent.session.history
+    assert entry.role == "summary"
+    assert entry.content.startswith("<summary>\nwhat happened\n</summary>\n<facts>")
+    assert "- first\n" in entry.content
     assert [entry.content for entry in agent.session.transcript] == ["first", STORY]
     assert agent.engine.input_tokens == 0
 
@@ -303,16 +307,15 @@ def test_stop_between_calls_answers_those_that_did_not_run():
     assert agent.ask("go on") == "fine"
 
 
-@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_marks_the_running_call_unknown_and_later_ones_not_run(interrupt):
+def test_an_interrupt_marks_the_running_call_unknown_and_later_ones_not_run():
     def refund(order: str) -> str:
         """Refund an order, and be interrupted while the server is slow."""
-        raise interrupt
+        raise KeyboardInterrupt
 
     heard: list[Event] = []
     two = Line(calls=tuple(calls("refund", order=o).calls[0] for o in "ab"))
     agent = agent_with(two, says("fine"), tools=[refund], listener=heard.append)
-    with pytest.raises(interrupt):
+    with pytest.raises(KeyboardInterrupt):
         list(agent.run("Refund both."))
     results = agent.session.transcript[-2:]
     assert [e.content for e in results] == [
@@ -321,6 +324,20 @@ def test_an_interrupt_marks_the_running_call_unknown_and_later_ones_not_run(inte
     ]
     assert [e.entry for e in heard if isinstance(e, EntryAdded)][-2:] == results
     assert agent.ask("go on") == "fine"
+
+
+def test_a_tool_that_exits_ends_its_call_alone():
+    def refund(order: str) -> str:
+        """Refund an order with a command line."""
+        if order == "a":
+            sys.exit(2)
+        return "refunded"
+
+    two = Line(calls=tuple(calls("refund", order=o).calls[0] for o in "ab"))
+    agent = agent_with(two, says("fine"), tools=[refund])
+    assert agent.ask("Refund both.") == "fine"
+    results = [e.content for e in agent.session.transcript if e.role == "tool"]
+    assert results == ["error: exit code 2", "refunded"]
 
 
 def test_an_interrupted_turn_keeps_what_had_arrived():
@@ -493,3 +510,57 @@ def test_attachments_are_added_before_the_message():
     said = (brought, Entry("user", "What is it?"))
     assert provider.requests[0].history == said
     assert [e.entry for e in heard if isinstance(e, EntryAdded)][:2] == list(said)
+
+
+def sent_rules(agent: Agent) -> list[list[str]]:
+    """The texts of rules in each request."""
+    return [
+        [each.arguments["data"] for each in request.history if each.is_rules]
+        for request in requests(agent)
+    ]
+
+
+def test_rules_of_a_file_are_sent_before_the_first_message_and_when_they_change(
+    tmp_path,
+):
+    file = tmp_path / "team.md"
+    file.write_text("Prices are in euros.")
+    agent = agent_with(says("a"), says("b"), says("c"), rules=file)
+    agent.ask("one")
+    agent.ask("two")
+    file.write_text("Prices are in pounds.")
+    agent.ask("three", attached=[Entry("user", "A file", "", "file", '{"data": "1"}')])
+    euros, pounds = "Prices are in euros.", "Prices are in pounds."
+    assert sent_rules(agent) == [[euros], [euros], [euros, pounds]]
+    first = requests(agent)[0].history
+    assert [each.is_rules for each in first] == [True, False]
+    assert [each.content[:5] for each in agent.session.transcript[-4:]] == [
+        "Rules",
+        "A fil",
+        "three",
+        "c",
+    ]
+
+
+def test_agents_made_of_one_have_its_rules_in_sessions_of_their_own(tmp_path):
+    file = tmp_path / "team.md"
+    file.write_text("Prices are in euros.")
+    agent = agent_with(says("a"), rules=str(file))
+    agent.ask("one")
+    again = pickle.loads(pickle.dumps(agent.another()))
+    again.provider = ScriptedProvider(says("b"))
+    again.ask("two")
+    assert sent_rules(again) == sent_rules(agent) == [["Prices are in euros."]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "can't be read: No such file"), (b"", "is empty"), (b"\0", "not a text")],
+)
+def test_rules_that_cannot_be_read_are_refused_in_one_line(tmp_path, content, message):
+    file = tmp_path / "team.md"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match=message) as caught:
+        agent_with(rules=file)
+    assert "\n" not in str(caught.value)

@@ -1,18 +1,22 @@
 """Tool calls wait for a person, and every way out of waiting is taken."""
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 
+import numpy as np
 import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, PendingCall
+from nbchat.agent.map_agents import map_agents
 from nbchat.chat.chat_events import AgentReady
 from nbchat.chat.chat_runner import ChatRunner
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Event, TurnFinished
 from nbchat.conversation.session import Session
-from nbchat.errors import NbchatError
+from nbchat.errors import ConfigError, NbchatError
 from nbchat.testing import ScriptedProvider, calls, says
 
 
@@ -253,3 +257,150 @@ def test_two_waiting_calls_with_one_id_are_decided_separately():
     for each in asking:
         each.join(10)
     assert sorted(answers) == [False, True]
+
+
+async def yes(_call: Entry) -> bool:
+    return True
+
+
+async def no(_call: Entry) -> bool:
+    await asyncio.sleep(0)
+    return False
+
+
+class AsyncNo:
+    async def __call__(self, _call: Entry) -> bool:
+        return False
+
+
+class Later:
+    """An awaitable that is no coroutine."""
+
+    def __await__(self) -> Iterator[None]:
+        yield from asyncio.sleep(0).__await__()
+        return False
+
+
+async def several(_call: Entry) -> AsyncIterator[bool]:
+    yield True
+
+
+ANSWERS_NO = [
+    no,
+    AsyncNo(),
+    partial(no),
+    lambda _call: Later(),
+    lambda call: asyncio.wait_for(no(call), 5),
+    several,
+    lambda _call: "n",
+    lambda _call: "no",
+    lambda _call: "false",
+    lambda _call: "yes",
+    lambda _call: [1],
+    lambda _call: 1,
+    lambda _call: None,
+    lambda _call: np.True_,
+    lambda _call: (each for each in [True]),
+]
+
+
+def refunds(approve: object) -> Agent:
+    script = (calls("refund", order="W1"), says("ok"))
+    return Agent(ScriptedProvider(*script), tools=[refund], approve=approve)  # type: ignore[arg-type]
+
+
+def result_of(agent: Agent) -> str:
+    found = [e.content for e in agent.session.transcript if e.role == "tool"]
+    (only,) = found
+    return only
+
+
+async def awaited(agent: Agent) -> None:
+    await agent.aask("refund")
+
+
+WAYS = {
+    "ask": lambda agent: agent.ask("refund"),
+    "aask": lambda agent: asyncio.run(awaited(agent)),
+    "ask on a running loop": lambda agent: asyncio.run(_inside(agent)),
+}
+
+
+async def _inside(agent: Agent) -> None:
+    agent.ask("refund")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("approve", ANSWERS_NO)
+def test_only_true_approves_and_async_functions_are_awaited(way, approve):
+    agent = refunds(approve)
+    WAYS[way](agent)
+    assert result_of(agent) == "error: denied by the user"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("approve", [yes, lambda _call: True, True])
+def test_true_approves_also_from_an_async_function(way, approve):
+    agent = refunds(approve)
+    WAYS[way](agent)
+    assert result_of(agent) == "W1 refunded"
+
+
+@pytest.mark.parametrize("approve", [no, lambda _call: "n", AsyncNo()])
+@pytest.mark.parametrize("batch", [False, True])
+def test_rows_of_map_agents_run_only_what_was_approved(approve, batch):
+    ran: list[str] = []
+
+    def wire(order: str) -> str:
+        """Send money."""
+        ran.append(order)
+        return "sent"
+
+    def make() -> Agent:
+        script = ScriptedProvider(calls("wire", order="W1"), says("ok"))
+        return Agent(script, tools=[wire], approve=approve)
+
+    run = map_agents(make, ["a", "b", "c"], workers=2, batch=0.01 if batch else False)
+    assert run.wait(30).state in ("finished", "failed")
+    assert ran == []
+
+
+def test_an_answer_that_is_neither_yes_nor_no_is_reported_once(caplog):
+    def unsure(_call: Entry) -> str:
+        return "maybe"
+
+    for _ in range(3):
+        refunds(unsure).ask("refund")
+    (said,) = [each for each in caplog.messages if "approve=" in each]
+    assert "unsure returned a value of type str, so the call was denied" in said
+    assert "maybe" not in said
+
+
+def test_a_stop_ends_the_wait_for_an_async_answer():
+    stop = threading.Event()
+
+    async def asks(_call: Entry) -> bool:
+        stop.set()
+        await asyncio.sleep(60)
+        return True
+
+    agent = refunds(asks)
+    events = list(agent.run("refund", stop=stop))
+    assert events[-1] == TurnFinished("stopped", 1)
+    assert "stopped" in result_of(agent)
+
+
+def test_a_fault_in_approve_runs_nothing():
+    async def asks(_call: Entry) -> bool:
+        raise LookupError("no one is here")
+
+    agent = refunds(asks)
+    with pytest.raises(LookupError):
+        agent.ask("refund")
+    assert "refunded" not in result_of(agent)
+
+
+@pytest.mark.parametrize("approve", [Approvals, "yes", 1, [True]])
+def test_an_agent_is_refused_an_approve_that_cannot_answer(approve):
+    with pytest.raises(ConfigError, match="approve= got"):
+        refunds(approve)

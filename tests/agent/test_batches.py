@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from batch_server import BatchServer
 from map_desk import Decision, Desk, category, tickets
+from refusing_server import png
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.map_agents import MapRun, map_agents
@@ -172,3 +173,22 @@ def test_a_provider_without_batches_is_named_in_the_rows():
     agent = Agent(Desk())
     run = map_agents(agent, ["hello"], batch=True).wait()
     assert run.table()["error"][0].endswith("omit batch=True")
+
+
+@pytest.mark.parametrize("kind", [responses, chat_completions, messages])
+def test_content_that_a_batch_refuses_is_left_out_of_the_next_one(serving, kind: Kind):
+    def refusing(body: dict) -> str | tuple[str, dict] | int:
+        text = json.dumps(body)
+        if "base64" in text:
+            return 400
+        return "fine" if "picture follows" in text else ("shot", {})
+
+    def shot() -> bytes:
+        """Take a picture of the screen."""
+        return png()
+
+    server = serving(refusing)
+    agent = Agent(kind(server), tools=[shot])
+    rows = list(map_agents(agent, ["a", "b"], batch=LOOK, name="p").wait().rows())
+    assert [row["value"] for row in rows] == ["fine", "fine"]
+    assert server.sizes == [2, 2, 2]

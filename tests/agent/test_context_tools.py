@@ -1,15 +1,26 @@
 """The model has the tool `recall` where something is hidden, and notes are true."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
 from nbchat.agent.agent import Agent
+from nbchat.agent.context_tools import WILL_COMPACT
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
 from nbchat.conversation.entries import Compaction, Entry
+from nbchat.conversation.events import (
+    Compacted,
+    CompactionSkipped,
+    CompactionStarted,
+    EntryAdded,
+    TurnFinished,
+)
 from nbchat.conversation.session import Session
+from nbchat.errors import ConfigError
 from nbchat.providers.connect import connect
+from nbchat.rendering.banners import compaction_text, divider_html
 from nbchat.testing import ScriptedProvider, calls, says
 
 LOG = "\n".join(f"line {n}: worker {n % 7} did step {n * 31 % 97}" for n in range(500))
@@ -106,7 +117,7 @@ def test_a_note_promises_recall_only_where_the_model_has_it():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recall", [True, False])
-def test_facts_that_did_not_fit_are_mentioned_only_if_recall_is_offered(
+def test_recall_is_named_beside_what_found_no_room_only_if_it_is_offered(
     *, recall: bool
 ):
     orders = [
@@ -119,7 +130,7 @@ def test_facts_that_did_not_fit_are_mentioned_only_if_recall_is_offered(
             ("assistant", f"W{n} costs {n}.5."),
         )
     ]
-    told = says("<summary>The customer asked about many orders.</summary>")
+    told = says("<summary>The customer asked about W499.</summary>")
     engine = CompactionEngine()
     agent = agent_with(told, says("x"), recall=recall, engine=engine)
     agent.session = Session(orders)
@@ -127,7 +138,7 @@ def test_facts_that_did_not_fit_are_mentioned_only_if_recall_is_offered(
     assert "; recall " in agent.session.compaction.summary
     agent.ask("Well?")
     shown = agent.provider.requests[-1].history[0].content
-    assert " more not shown" in shown
+    assert " not shown here" in shown
     assert ("; recall " in shown) is recall
 
 
@@ -156,3 +167,154 @@ def test_a_checkpoint_of_the_model_is_no_longer_than_a_pin():
     assert "a pin may have 2,000" in refused.content
     assert not kept.is_error
     assert agent.session.pins == ("Checkpoint: Step 2 of 3.",)
+
+
+SUMMARY = "<summary>They talked about a parcel from Lisbon.</summary>"
+
+
+def long_running(*lines: object, **options: object) -> Agent:
+    """An agent that may compact by itself, in a conversation with enough to compact."""
+    engine = CompactionEngine(policy=options.pop("policy", "single-summary"))  # type: ignore[arg-type]
+    options = {"context_tools": True, "engine": engine} | options
+    agent = agent_with(says("The parcel left Lisbon. " * 99), *lines, **options)
+    agent.ask("Where is it?")
+    return agent
+
+
+def happened(turn: Iterable[object]) -> list[str]:
+    shown = (EntryAdded, CompactionStarted, Compacted, CompactionSkipped, TurnFinished)
+    return [
+        f"{type(event).__name__} {event.entry.role}"
+        if isinstance(event, EntryAdded)
+        else type(event).__name__
+        for event in turn
+        if isinstance(event, shown)
+    ]
+
+
+def test_tools_to_compact_are_offered_where_they_were_asked_for():
+    assert agent_with().tools[0].name == "read"
+    assert [tool.name for tool in agent_with().tools] == ["read"]
+    agent = agent_with(context_tools=True)
+    assert [tool.name for tool in agent.tools] == ["read", "compact", "context"]
+    assert all(tool.read_only for tool in agent.tools[1:])
+    assert [t.name for t in agent.another().tools] == ["read", "compact", "context"]
+    agent.tools = agent.tools
+    agent.context_tools = False
+    assert [tool.name for tool in agent.tools] == ["read"]
+
+
+def test_a_tool_of_the_user_named_compact_is_refused_beside_them():
+    def compact() -> str:
+        """One of the user's own."""
+        return ""
+
+    with pytest.raises(ConfigError, match="two tools are named compact; rename one"):
+        agent_with(tools=[compact], context_tools=True)
+
+
+def test_the_model_compacts_after_it_has_read_that_it_will():
+    agent = long_running(
+        calls("compact", note="Keep the number of the parcel."),
+        calls("read"),
+        says(SUMMARY),
+        says("Done."),
+        approve=False,
+    )
+    assert happened(agent.run("Go on.")) == [
+        "EntryAdded user",
+        "EntryAdded assistant",
+        "EntryAdded tool",
+        "EntryAdded assistant",
+        "EntryAdded tool",
+        "CompactionStarted",
+        "Compacted",
+        "EntryAdded assistant",
+        "TurnFinished",
+    ]
+    _, _, read_by, asked, last = agent.provider.requests
+    assert read_by.history[-1].content == WILL_COMPACT
+    assert str(asked).count("Keep the number of the parcel.") == 2  # call and focus
+    assert last.history[0].role == "summary"
+    assert last.history[-1].tool_name == "read"  # not read yet, so it is not compacted
+
+
+def test_where_the_turn_ends_the_compaction_comes_after_the_answer():
+    agent = long_running(calls("compact"), says("I will."), says(SUMMARY))
+    assert happened(agent.run("Go on."))[-3:] == [
+        "CompactionStarted",
+        "Compacted",
+        "TurnFinished",
+    ]
+    record = agent.session.compaction
+    assert record
+    assert record.trigger == "model"
+    assert "asked for by the model" in compaction_text(record)
+    assert "asked for by the model" in divider_html(record)
+    assert "trigger model" not in divider_html(record)
+    before = agent.session.transcript[:]
+    list(agent.undo_compaction())
+    assert agent.session.history == before
+
+
+def test_the_policy_off_compacts_where_the_model_asks_for_it():
+    agent = long_running(calls("compact"), says("I will."), says(SUMMARY), policy="off")
+    agent.ask("Go on.")
+    assert agent.session.compaction
+
+
+def test_where_there_is_little_to_compact_nothing_happens_and_the_turn_ends():
+    agent = agent_with(
+        calls("compact"), says("I will."), says("More."), context_tools=True
+    )
+    assert happened(agent.run("Hello."))[-2:] == ["CompactionSkipped", "TurnFinished"]
+    assert happened(agent.run("More?")) == [
+        "EntryAdded user",
+        "EntryAdded assistant",
+        "TurnFinished",
+    ]
+    assert len(agent.provider.requests) == 3
+
+
+def test_a_request_to_compact_ends_with_the_session_it_was_made_in():
+    agent = long_running(calls("compact"), max_steps=1)
+    agent.ask("Go on.")
+    agent.switch(Session([*agent.session.transcript, Entry("assistant", "x")]))
+    agent.ask("Go on.")
+    assert agent.session.compactions == []
+
+
+def test_a_request_of_a_turn_at_its_limit_waits_for_the_next_reply():
+    agent = long_running(calls("compact"), says("I will."), says(SUMMARY), max_steps=1)
+    agent.ask("Go on.")
+    assert agent.session.compactions == []
+    assert happened(agent.run("Go on."))[-2:] == ["Compacted", "TurnFinished"]
+
+
+def test_a_note_longer_than_a_page_is_refused():
+    agent = long_running(calls("compact", note="x" * 2_001), says("Then not."))
+    agent.ask("Go on.")
+    assert agent.session.transcript[-2].content.endswith(
+        "the note has 2,001 characters; it may have 2,000"
+    )
+    assert agent.session.compactions == []
+
+
+def test_the_model_can_see_how_full_its_context_is():
+    agent = long_running(calls("context"), says("Half full."))
+    agent.ask("How full is it?")
+    shown = agent.session.transcript[-2].content.splitlines()
+    total = int(shown[0].split()[1].replace(",", ""))
+    parts = [int(line.split()[-2].replace(",", "")) for line in shown[1:-2]]
+    assert shown[0].endswith(" of 100,000 tokens (1%)")
+    assert sum(parts) == total
+    assert [line.partition(":")[0] for line in shown[1:-2]] == [
+        "  system prompt",
+        "  tools",
+        "  pinned rules",
+        "  summary",
+        "  messages",
+        "  current message",
+    ]
+    assert shown[-2] == "compacted so far: 0 times"
+    assert shown[-1].startswith("next compaction: ")

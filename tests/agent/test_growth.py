@@ -4,6 +4,7 @@ import copy
 import gc
 import sys
 import time
+import zlib
 from collections.abc import Callable
 from itertools import count
 
@@ -12,8 +13,7 @@ from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.read_entries import ReadEntries
-from nbchat.compaction.facts.statements import Statements, unused_statements
+from nbchat.compaction.memory.words import Words
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.providers import anthropic as anthropic_wire
@@ -23,7 +23,6 @@ from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.history_repair import legal
 from nbchat.providers.openai_chat import OpenAIProvider
-from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.wire_format import WireFormat, WireMessages
 from nbchat.testing import ScriptedProvider, says
 
@@ -194,30 +193,51 @@ def test_the_next_request_calls_no_function_for_each_old_message():
     assert calls(4_000) <= calls(40) + 20
 
 
-def test_a_value_is_searched_for_in_new_texts_alone():
-    entries = [Entry("user", f"order W{number}") for number in range(100)]
-    read = ReadEntries(entries)
-    assert "W99" in read.said
-    assert "W100" not in read.said
-    entries += [Entry("assistant", "W100 is new"), Entry("user", "ok")]
-    read.update(entries)
-    assert "W100" not in read.said
-    read.update([*entries, Entry("user", "W100?")])
-    assert "W100" in read.said
+def test_a_compaction_hardly_unpacks_what_earlier_ones_have_read():
+    """Rules that are quoted again, words and calls of before: all is known."""
+    told = 'Question 99 was answered.\n"Question 3, in some more words than that."'
+    session = Session()
+    list(map(session.append, chat(4_000)))
+    agent = Agent(
+        ScriptedProvider(*[says(f"<summary>{told}</summary>")] * 2, window=1_000_000),
+        session=session,
+    )
+    list(agent.compact())
+    for number in range(9_000, 9_010):
+        list(map(session.append, exchange(number)))
+    assert unpacked_parts(lambda: list(agent.compact())) <= 3
+    assert len(session.compactions) == 2
+    assert [rule.position for rule in session.compaction.rules] == [12]
+    assert unpacked_parts(lambda: list(session.transcript)) >= 10
 
 
-def test_the_tries_of_quotes_do_not_grow_with_the_conversation():
+def unpacked_parts(action: Callable[[], object]) -> int:
+    """How many parts of transcripts are unpacked while something is done."""
+    counted = 0
+
+    def count_call(_frame: object, event: str, called: object) -> None:
+        nonlocal counted
+        counted += event == "c_call" and called is zlib.decompress
+
+    sys.setprofile(count_call)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
+def test_the_words_of_a_memory_are_written_only_as_far_as_there_is_room():
     counted: list[str] = []
 
-    class Counting(TokenCounter):
-        def count(self, text: str) -> int:
-            counted.append(text)
-            return super().count(text)
+    def count_tokens(text: str) -> int:
+        counted.append(text)
+        return len(text.split())
 
-    said = Statements()
+    words = Words()
     for number in range(3_000):
-        said.add(Entry("user", f"Please look at order W{number:05} " + "and on " * 40))
-    lines = unused_statements(said, set(), 130, Counting())
-    assert len(lines) == 3  # the heading and the two newest, which have ids
-    assert "W02999" in lines[1]
+        words.read(Entry("user", f"Look at W{number:05} " + "and on " * 40), number)
+    lines = words.lines(400, count_tokens)
+    assert [line.position for line in lines][-2:] == [2_998, 2_999]
+    assert lines[0].position == 0
     assert len(counted) < 100

@@ -7,15 +7,16 @@ from collections.abc import Iterable
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.agent_loop import BROKEN_OFF
+from nbchat.agent.agent_loop import BROKEN_OFF, GO_ON
 from nbchat.chat.chat_events import AgentReady
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.facts import collect_facts
+from nbchat.compaction.memory.words import Words
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.events import (
     Delta,
     EntryAdded,
     Event,
+    RetryScheduled,
     TextDelta,
     ThinkingDelta,
     UsageReported,
@@ -118,7 +119,7 @@ def test_partial_thoughts_are_kept_to_read_and_take_no_context(said: str):
         *[TextDelta(said)] * bool(said),
     ]
     provider = BreakingOff(*pieces, script=(says("Fine."),))
-    agent = Agent(provider)
+    agent = Agent(provider, attempts=1)
     list(agent.run("What is it?"))
     thought, answer = agent.session.transcript[-2:]
     assert (thought.role, thought.content) == ("thinking", "Let me see.")
@@ -128,6 +129,14 @@ def test_partial_thoughts_are_kept_to_read_and_take_no_context(said: str):
     assert usage.dropped_tokens == counter.count("Let me see.")
     assert usage.output_tokens == usage.dropped_tokens + counter.count(said)
     assert agent.ask("Go on.") == "Fine."
+
+
+def test_after_thoughts_alone_a_broken_stream_is_asked_for_again():
+    provider = BreakingOff(ThinkingDelta("Let me "), script=(says("Fine."),))
+    agent = Agent(provider)
+    events = list(agent.run("What is it?"))
+    assert any(isinstance(each, RetryScheduled) for each in events)
+    assert [e.content for e in agent.session.transcript] == ["What is it?", "Fine."]
 
 
 def test_an_answer_with_a_lost_connection_is_billed_too():
@@ -197,6 +206,20 @@ def test_a_turn_that_broke_in_its_answer_can_be_tried_again_in_the_panel():
     assert not agent.can_retry
 
 
+def test_an_answer_that_was_cut_off_is_continued_where_it_ended():
+    provider = BreakingOff(TextDelta("It is "), script=(says("late."),))
+    agent = Agent(provider)
+    state = PanelState()
+    for event in [AgentReady(agent), *agent.run("Where is W1?")]:
+        state.fold(event)
+    assert "data-continue" in str(state.snapshot()["items"])
+    assert agent.retry(keeps_partial=True).result() == "late."
+    said = [e.content for e in agent.session.transcript if e.role == "assistant"]
+    assert said == ["It is ", "late."]
+    assert agent.session.transcript[2].content == GO_ON
+    assert not agent.can_retry
+
+
 def retried() -> Agent:
     """An agent after an answer that broke off and was written again."""
     agent = Agent(BreakingOff(TextDelta("It is "), script=(says("It is late."),)))
@@ -225,12 +248,12 @@ def test_what_nbchat_asks_after_a_broken_answer_is_not_shown_as_the_users():
     assert imported(exported(session, "json")).transcript[2].is_by_nbchat
 
 
-def test_facts_quote_the_request_before_a_broken_answer():
-    transcript = retried().session.transcript[:3]
-    facts = collect_facts(transcript, 3, budget_tokens=800, counter=TokenCounter())
-    text = "\n".join(facts.lines)
-    assert '"Where is W1?"' in text
-    assert BROKEN_OFF not in text
+def test_the_persons_words_in_a_memory_have_nothing_that_nbchat_asked():
+    words = Words()
+    for position, entry in enumerate(retried().session.transcript):
+        words.read(entry, position)
+    lines = [line.text for line in words.lines(800, TokenCounter().count)]
+    assert lines == ["- Where is W1?"]
 
 
 def test_a_turn_with_a_repeated_answer_is_one_turn():

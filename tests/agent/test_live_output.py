@@ -1,5 +1,6 @@
 """What `agent.chat` shows: in a real notebook's cells, and outside of one."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from nbchat.agent.live_output import LiveDisplay
 from nbchat.agent.map_agents import map_agents
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.events import TextDelta
+from nbchat.conversation.events import ContentLeftOut, TextDelta
 from nbchat.errors import Overloaded, RequestRefused
 from nbchat.providers.base import Request
 from nbchat.testing import Line, Replay, ScriptedProvider, calls, fails, says
@@ -316,3 +317,58 @@ def test_chat_needs_no_ipython():
         [sys.executable, "-c", code], check=False, capture_output=True, text=True
     )
     assert (done.stdout, done.stderr) == ("Hello.\n", "")
+
+
+def test_a_console_prints_a_question_mark_for_what_it_cannot_show():
+    program = (
+        "from nbchat import Agent\n"
+        "from nbchat.testing import ScriptedProvider, says\n"
+        "Agent(ScriptedProvider(says('caf\\u00e9 \\U0001f680 done'))).chat('hi')\n"
+    )
+    for encoding, printed in {
+        "ascii": b"caf? ? done\n",
+        "cp1252": b"caf\xe9 ? done\n",
+        "utf-8": "caf\u00e9 \U0001f680 done\n".encode(),
+    }.items():
+        ran = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+            capture_output=True,
+            check=False,
+        )
+        assert (ran.returncode, ran.stdout) == (0, printed)
+
+
+def test_a_script_prints_what_a_model_did_not_take(capsys: pytest.CaptureFixture[str]):
+    class Blind(ScriptedProvider):
+        def stream(self, request, *, stop=None):
+            yield ContentLeftOut(("the picture a.png",), "openai:m", "no images")
+            return (yield from super().stream(request, stop=stop))
+
+    Agent(Blind(says("fine"))).chat("look")
+    line = "m doesn't accept the picture a.png. It was left out"
+    assert line in capsys.readouterr().out
+
+
+def test_where_no_cell_is_watched_a_broken_stream_is_asked_for_again():
+    """As under nbconvert and papermill, whose kernels take no input."""
+    broken = """
+from nbchat.errors import ConnectionFailed
+from nbchat.conversation.events import TextDelta
+class Breaking(ScriptedProvider):
+    breaks = 1
+    def stream(self, request, *, stop=None):
+        if self.breaks:
+            self.breaks = 0
+            yield TextDelta("The par")
+            raise ConnectionFailed("lost")
+        return (yield from super().stream(request, stop=stop))
+"""
+    chat = broken + "Agent(Breaking(says('fine'))).chat('hi')"
+    magic = "%load_ext nbchat\nagent = %chat agent\nagent.use(Breaking(says('fine')))"
+    cells = [new_code_cell(each) for each in (BEGIN, chat, magic, "%%chat\nhello")]
+    notebook = new_notebook(cells=cells)
+    NotebookClient(notebook, timeout=60).execute()
+    for cell in (notebook.cells[1], notebook.cells[3]):
+        assert "fine" in str(cell.outputs)
+        assert "The par" not in str(cell.outputs)

@@ -37,8 +37,9 @@ from nbchat.agent.map_agents import MapRun, map_agents
 from nbchat.agent.map_results import MemoryResults, Result
 from nbchat.agent.map_rows import RowTask
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import TextDelta
 from nbchat.conversation.tools import idempotency_key
-from nbchat.errors import ConfigError, RequestRefused, StoreError
+from nbchat.errors import ConfigError, ConnectionFailed, RequestRefused, StoreError
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
 from nbchat.storage.run_store import RunResults, Store
@@ -660,3 +661,64 @@ def test_an_agent_that_is_saved_continues_elsewhere_in_the_same_session(store):
     same.ask("T0000: my card again")
     assert len(store.load("s").transcript) == 4
     assert len(agent.session.transcript) == 2
+
+
+def test_a_row_is_tried_again_while_its_server_fails(monkeypatch):
+    monkeypatch.setattr("nbchat.agent.map_rows.RETRY_SECONDS", 0.01)
+    asked: list[int] = []
+
+    class Away(ScriptedProvider):
+        """Fails for so long that all attempts of a request are used up."""
+
+        def stream(self, request, *, stop=None):
+            asked.append(1)
+            if len(asked) <= 2:
+                raise ConnectionFailed("the server is away")
+            return (yield from super().stream(request, stop=stop))
+
+    def make() -> Agent:
+        return Agent(Away(says("fine")), attempts=1)
+
+    (row,) = map_agents(make, ["go"]).wait().rows()
+    assert (row["value"], row["error"]) == ("fine", "")
+    assert len(asked) == 3
+
+
+def test_a_row_is_tried_four_times_at_most(monkeypatch):
+    monkeypatch.setattr("nbchat.agent.map_rows.RETRY_SECONDS", 0.01)
+    asked: list[int] = []
+
+    class Gone(ScriptedProvider):
+        def stream(self, request, *, stop=None):
+            asked.append(1)
+            raise ConnectionFailed("the server is gone")
+            yield
+
+    def make() -> Agent:
+        return Agent(Gone(), attempts=1)
+
+    (row,) = map_agents(make, ["go"]).wait().rows()
+    assert "the server is gone" in row["error"]
+    assert len(asked) == 4
+
+
+def test_nothing_of_a_broken_stream_stays_in_a_row():
+    made: list[Agent] = []
+
+    class Breaking(ScriptedProvider):
+        is_whole = False
+
+        def stream(self, request, *, stop=None):
+            if not self.is_whole:
+                self.is_whole = True
+                yield TextDelta("The par")
+                raise ConnectionFailed("lost")
+            return (yield from super().stream(request, stop=stop))
+
+    def make() -> Agent:
+        made.append(Agent(Breaking(says("fine"))))
+        return made[-1]
+
+    (row,) = map_agents(make, ["go"]).wait().rows()
+    assert row["value"] == "fine"
+    assert [e.content for e in made[-1].session.transcript] == ["go", "fine"]

@@ -1,5 +1,6 @@
 """MCP servers, real ones in processes of their own, over stdio and HTTP."""
 
+import base64
 import json
 import socket
 import subprocess
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import pytest
 from ports import free_port
+from refusing_server import png
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import McpServer, McpServers, read_servers, servers_of
 from nbchat.conversation.events import EntryAdded, TurnFinished
 from nbchat.errors import ConfigError, NbchatError
+from nbchat.providers.base import image_of
 from nbchat.testing import ScriptedProvider, calls, says
 
 DESK = str(Path(__file__).parents[1] / "support" / "mcp_desk.py")
@@ -29,7 +32,9 @@ def desk_server(name: str = "desk", *args: str) -> McpServer:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[McpServers]:
-    with McpServers([desk_server(), MISSING], call_seconds=30) as connected:
+    with McpServers(
+        [desk_server(), MISSING], trust={"desk"}, call_seconds=30
+    ) as connected:
         yield connected
 
 
@@ -85,8 +90,51 @@ def test_a_read_only_claim_does_not_skip_the_approval(servers):
     assert "shipped" not in denied
 
 
+@pytest.fixture(scope="module")
+def untrusted() -> Iterator[McpServers]:
+    with McpServers([desk_server()], call_seconds=30) as connected:
+        yield connected
+
+
+def test_an_agent_that_asks_nobody_is_refused_tools_that_may_change_something(
+    untrusted,
+):
+    with pytest.raises(ConfigError) as refused:
+        Agent(ScriptedProvider(), tools=untrusted.tools)
+    assert str(refused.value) == (
+        "The tool desk__cancel of the MCP server 'desk' may change something. Pass "
+        "approve=Approvals() to Agent, or trust the server: "
+        "McpServers(..., trust={'desk'})."
+    )
+    agent = Agent(ScriptedProvider())
+    with pytest.raises(ConfigError, match="desk__cancel"):
+        agent.tools = tuple(untrusted.tools)
+    assert agent.tools == ()
+
+
+def test_tools_that_only_read_need_no_approve(untrusted):
+    reading = [each for each in untrusted.tools if each.name == "desk__order"]
+    script = ScriptedProvider(calls("desk__order", number="W1"), says("There."))
+    assert results(Agent(script, tools=reading), "Where?") == [
+        "W1 was shipped on May 3"
+    ]
+
+
+def test_a_call_runs_for_nobody_when_approve_is_taken_away_later(untrusted):
+    script = ScriptedProvider(calls("desk__cancel", number="W1"), says("No."))
+    agent = Agent(script, tools=untrusted.tools, approve=True)
+    agent.approve = None
+    (line,) = results(agent, "Cancel.")
+    assert "needs approval" in line
+
+
+def test_trust_is_a_set_of_names():
+    with pytest.raises(ConfigError, match="use a set of names"):
+        McpServers(trust="desk")
+
+
 def test_a_server_that_dies_is_one_line_and_the_turn_continues():
-    with McpServers([desk_server()]) as connected:
+    with McpServers([desk_server()], trust={"desk"}) as connected:
         script = [calls("desk__crash"), calls("desk__order", number="W1"), says("Bye.")]
         agent = Agent(ScriptedProvider(*script), tools=connected.tools)
         found = results(agent, "Crash.")
@@ -97,7 +145,7 @@ def test_a_server_that_dies_is_one_line_and_the_turn_continues():
 
 
 def test_a_call_without_an_answer_ends_after_its_time():
-    with McpServers([desk_server()], call_seconds=0.2) as connected:
+    with McpServers([desk_server()], trust=["desk"], call_seconds=0.2) as connected:
         agent = Agent(
             ScriptedProvider(calls("desk__pause"), says("Bye.")), tools=connected.tools
         )
@@ -191,3 +239,81 @@ def test_an_invalid_file_is_refused_in_one_line(content, said):
 def test_a_name_that_is_not_connected_is_refused(servers):
     with pytest.raises(NbchatError, match="no MCP server 'x' is connected"):
         servers.disconnect("x")
+
+
+CONTENTS = str(Path(__file__).parents[1] / "support" / "mcp_contents.py")
+
+PICTURE = base64.b64encode(png()).decode()
+IMAGE = {"type": "image", "data": PICTURE, "mimeType": "image/png"}
+TEXT = {"type": "text", "text": "Took the screenshot."}
+AUDIO = {"type": "audio", "data": PICTURE, "mimeType": "audio/wav"}
+BLOB = {"uri": "file:///a.pdf", "mimeType": "application/pdf", "blob": PICTURE}
+SHOT = {"uri": "file:///a.png", "mimeType": "image/png", "blob": PICTURE}
+NOTE = {"uri": "file:///a.txt", "mimeType": "text/plain", "text": "the note"}
+LINK = {"type": "resource_link", "uri": "https://x.org/a", "name": "a", "size": 2_000}
+CUT = {"type": "image", "data": PICTURE[:60], "mimeType": "image/png"}
+SIZE = len(png())
+
+RETURNED = {
+    "one_picture": ([IMAGE], "[1 picture follows]", 1),
+    "text_and_picture": (
+        [TEXT, IMAGE],
+        "Took the screenshot.\n[picture 1 of 1 follows]",
+        1,
+    ),
+    "two_pictures": ([IMAGE, IMAGE], "[2 pictures follow]", 2),
+    "in_order": (
+        [IMAGE, TEXT, IMAGE],
+        "[picture 1 of 2 follows]\nTook the screenshot.\n[picture 2 of 2 follows]",
+        2,
+    ),
+    "audio": ([TEXT, AUDIO], f"Took the screenshot.\n[audio/wav, {SIZE} bytes]", 0),
+    "file": (
+        [{"type": "resource", "resource": BLOB}],
+        f"[application/pdf, {SIZE} bytes, file:///a.pdf]",
+        0,
+    ),
+    "picture_file": (
+        [{"type": "resource", "resource": SHOT}],
+        "[1 picture follows]",
+        1,
+    ),
+    "note": ([{"type": "resource", "resource": NOTE}], "the note", 0),
+    "link": ([LINK], "[resource_link, a, 2,000 bytes, https://x.org/a]", 0),
+    "cut": (
+        [TEXT, CUT],
+        "Took the screenshot.\n[45 bytes that cannot be read as a picture]",
+        0,
+    ),
+    "nothing": ([], "", 0),
+    "structured": (
+        {"content": [], "structuredContent": {"a": [1]}},
+        '{"a": [1]}',
+        0,
+    ),
+    "failed": (
+        {"content": [TEXT, IMAGE], "isError": True},
+        "error: NbchatError: Took the screenshot.",
+        0,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpServers]:
+    file = tmp_path_factory.mktemp("mcp") / "contents.json"
+    file.write_text(json.dumps({name: each[0] for name, each in RETURNED.items()}))
+    server = McpServer("c", sys.executable, (CONTENTS, str(file)))
+    with McpServers([server], call_seconds=30) as connected:
+        yield connected
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_a_result_reaches_the_model_as_it_is(contents, name):
+    _, text, pictures = RETURNED[name]
+    provider = ScriptedProvider(calls(f"c__{name}"), says("Done."))
+    agent = Agent(provider, tools=contents.tools)
+    (found,) = results(agent, "look")
+    assert found == text or (name == "failed" and found.startswith(text))
+    sent = provider.requests[-1].history
+    assert sum(image_of(each) is not None for each in sent) == pictures

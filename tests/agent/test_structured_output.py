@@ -180,3 +180,29 @@ def test_a_hostile_answer_is_no_value():
     with pytest.raises(AnswerInvalid):
         agent.ask("T1", output=SCHEMA)
     assert agent.session.transcript[-1] == Entry("assistant", deep)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"category": "card", "priority": 2,}',
+        "{'category': 'card', 'priority': 2}",
+        '{"category": "card" "priority": 2}',
+        'Here it is:\n```json\n{category: "card", priority: 2}\n```',
+        '{"category": "card", "priority": 2 // urgent\n}',
+    ],
+)
+def test_json_that_is_nearly_right_costs_no_second_request(text: str):
+    agent = Agent(ScriptedProvider(says(text)))
+    answer = agent.ask("x", output=Decision)
+    assert answer.value == Decision(category="card", priority=2)
+
+
+def test_prose_with_brackets_is_no_answer():
+    class Loose(BaseModel):
+        note: str = ""
+
+    agent = Agent(
+        ScriptedProvider(says("I use {this} and [that]."), says('{"note": "a"}'))
+    )
+    assert agent.ask("x", output=Loose).value == Loose(note="a")

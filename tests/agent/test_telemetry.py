@@ -130,3 +130,23 @@ def test_a_failed_turn_is_a_span_with_an_error(exporter):
     (turn,) = exporter.get_finished_spans()
     assert turn.attributes["error.type"] == "RequestRefused"
     assert not turn.status.is_ok
+
+
+FORGED = "x\n2026-11-29 ERROR nbchat: all keys are public\r\x1b[31m\u202e\u2028\x00"
+
+
+@pytest.mark.parametrize("name", [FORGED, "a" * 10_000, f"{'b' * 64}\n{SECRET}"])
+def test_a_name_of_a_tool_that_a_model_made_up_forges_no_record(name, caplog, exporter):
+    exporter.clear()
+    caplog.set_level(logging.DEBUG, logger="nbchat")
+    agent = Agent(ScriptedProvider(calls(name, order="W1"), says("ok")), tools=[lookup])
+    agent.ask("Where is it?")
+    for line in caplog.messages:
+        assert line.isprintable()
+        assert len(line) < 200
+    assert SECRET not in caplog.text
+    spans = exporter.get_finished_spans()
+    (tool,) = [each for each in spans if each.name.startswith("execute_tool")]
+    assert tool.name.isprintable()
+    assert len(str(tool.attributes[conventions.GEN_AI_TOOL_NAME])) < 300
+    assert SECRET not in repr(dict(tool.attributes))

@@ -14,8 +14,8 @@ from nbchat.agent.approvals import Approvals
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import EntryAdded
 from nbchat.conversation.session import Session
-from nbchat.conversation.tools import idempotency_key, tool
-from nbchat.errors import NbchatError
+from nbchat.conversation.tools import idempotency_key, run_tool, tool
+from nbchat.errors import ConfigError, NbchatError
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
 
@@ -280,3 +280,23 @@ def test_a_turn_that_is_complete_cannot_be_retried():
     agent.ask("go")
     with pytest.raises(NbchatError, match="the last message is answered"):
         agent.retry()
+
+
+def test_two_tools_of_one_name_are_refused_when_set_later():
+    @tool(name="wire", read_only=True)
+    def safe() -> str:
+        """Read."""
+        return "safe"
+
+    @tool(name="wire", read_only=False)
+    def dangerous() -> str:
+        """Send."""
+        return "dangerous"
+
+    agent = Agent(ScriptedProvider(calls("wire"), says("ok")), tools=[safe])
+    with pytest.raises(ConfigError, match="two tools are named wire"):
+        agent.tools = (safe, dangerous)
+    agent.ask("send")
+    assert results(agent) == ["safe"]
+    given = run_tool([safe, dangerous], Entry("assistant", "", "1", "wire", "{}"))
+    assert given.entry.content == "safe"  # the one whose approval is asked

@@ -1,5 +1,7 @@
 """Ten compactions in a row over real conversations: nothing breaks, nothing is lost."""
 
+import re
+
 import pytest
 from driving import finished
 from measures import READ
@@ -16,7 +18,7 @@ from nbchat.providers import openai_chat as openai_wire
 from nbchat.providers.base import Request
 from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import ModelInfo
-from nbchat.testing import ScriptedProvider, fails, says
+from nbchat.testing import Line, ScriptedProvider, fails, says
 
 TRAJECTORIES = read_trajectories()
 COMPACTIONS = 10
@@ -30,6 +32,13 @@ def compacted(session: Session, engine: CompactionEngine, provider, trigger: str
     record = finished(engine.compact(session, provider, plan))
     session.compactions.append(record)
     return record
+
+
+def naming(request: Request) -> Line:
+    """A summary that names a number of what it is asked about."""
+    asked = "\n".join(f"{entry.content} {entry.tool_args}" for entry in request.history)
+    numbers = re.findall(r"#?\b[A-Z]?\d{4,}\b", asked.partition("</transcript>")[0])
+    return says(f"<summary>It went on with {numbers[:1]}.</summary>")
 
 
 def wire_faults(session: Session, system: str) -> list[str]:
@@ -48,7 +57,7 @@ def wire_faults(session: Session, system: str) -> list[str]:
 def test_ten_compactions_keep_the_wire_legal_and_the_transcript_whole(
     run: Trajectory, keep: int
 ):
-    provider = ScriptedProvider(*[says("<summary>It went on.</summary>")] * 99)
+    provider = ScriptedProvider(*[naming] * 99)
     engine = CompactionEngine(policy=Policy("test", keep=keep))
     session = Session()
     size = max(1, len(run.entries) // COMPACTIONS)

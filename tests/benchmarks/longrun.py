@@ -5,13 +5,15 @@
     python tests/benchmarks/longrun.py --tokens 300000 --sessions 2
     python tests/benchmarks/longrun.py --only default --story forgetful
     python tests/benchmarks/longrun.py --domain airline
+    python tests/benchmarks/longrun.py --domain notebook
     python tests/benchmarks/longrun.py --tickets
 
 Recorded conversations take turns in one session, which is replayed through the real
 agent in a window of 24,000 tokens; `long_run.py` defines what is counted. The model's
 summaries say nothing unless `--story` says otherwise, so what is read is what code
 kept. The columns of the domains are the same figure for calls of that domain;
-`--domain` builds the sessions of that domain alone. `--tickets` works through 200
+`--domain` builds the sessions of that domain alone. Notebooks and scientific coding come
+one after the other, a fifth as many sessions. `--tickets` works through 200
 tickets in one session and counts the rows that hold a ticket and its decisions.
 """
 
@@ -19,13 +21,13 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from long_run import WINDOW, Measured, Script, Story, replay, slide
-from long_sessions import DOMAINS, domain_of, long_sessions
+from long_sessions import DOMAINS, WORK, domain_of, long_sessions, work_sessions
 from ticket_run import CHECKPOINTS, right_rows
 from tqdm import tqdm
 from trajectories import read_trajectories
@@ -43,6 +45,8 @@ SETTINGS: dict[str, tuple[int | None, str]] = {
     "token-window": (None, "token-window"),
 }
 """Threshold and policy of each row."""
+
+ALL = (*DOMAINS, *WORK)
 
 WINDOWS = (2_200, 3_000, 10_000)
 """Tokens of the plain sliding windows that are compared."""
@@ -80,7 +84,7 @@ def line(name: str, measured: Measured, seconds: float) -> str:
     """One line of the table."""
     shares = [
         f"{measured.share([domain]):6.1%}" if measured.needed[domain] else f"{'-':>6}"
-        for domain in DOMAINS
+        for domain in ALL
     ]
     return (
         f"{name:16} {measured.share():6.1%} of {sum(measured.needed.values()):5}  "
@@ -97,8 +101,19 @@ def figures(measured: Measured) -> dict[str, float]:
         "mean_context": round(measured.mean_context),
         "mean_summary": round(measured.mean_summary),
         "compactions": measured.compactions,
-        **{domain: round(measured.share([domain]), 4) for domain in DOMAINS},
+        **{domain: round(measured.share([domain]), 4) for domain in ALL},
     }
+
+
+def scripts_of(domain: str | None, tokens: int, count: int) -> Iterator[Script]:
+    """The sessions of a domain, or of all."""
+    runs = [run for run in read_trajectories() if domain in (None, domain_of(run))]
+    if runs:
+        yield from map(Script, long_sessions(runs, tokens=tokens, count=count))
+    few = count if domain else -(-count // 5)
+    for name in WORK:
+        if domain in (None, name):
+            yield from map(Script, work_sessions(name, tokens=tokens, count=few))
 
 
 def main() -> None:
@@ -113,21 +128,11 @@ def main() -> None:
                 )
                 print(f"{name:16} {shown}", flush=True)
         return
-    runs = [
-        run
-        for run in read_trajectories()
-        if not options.domain or domain_of(run) == options.domain
-    ]
-    scripts = [
-        Script(session)
-        for session in long_sessions(
-            runs, tokens=options.tokens, count=options.sessions
-        )
-    ]
+    scripts = [*scripts_of(options.domain, options.tokens, options.sessions)]
     print(
         f"{len(scripts)} sessions of {options.tokens:,} tokens, window {WINDOW:,}, "
         f"story: {options.story}\n{'':16} readable         context  summary  "
-        f"made fail  {'  '.join(f'{domain[:6]:>6}' for domain in DOMAINS)}"
+        f"made fail  {'  '.join(f'{domain[:6]:>6}' for domain in ALL)}"
     )
     table = {}
     for name, work in rows(
@@ -157,7 +162,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sessions", type=int, default=20)
     parser.add_argument("--quick", action="store_true", help="six sessions")
     parser.add_argument("--story", choices=("none", "copy", "forgetful"))
-    parser.add_argument("--domain", choices=DOMAINS)
+    parser.add_argument("--domain", choices=ALL)
     parser.add_argument("--only", nargs="*", default=(), help="names of rows")
     parser.add_argument("--missed", action="store_true", help="print what is missing")
     parser.add_argument("--tickets", action="store_true")

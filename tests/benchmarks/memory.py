@@ -19,7 +19,8 @@ counted as stale.
 
 `analysis` compacts generated sessions (`support/analysis_sessions.py`) without a model
 and, as soon as their summaries are recorded, with one; it writes what the model would
-see and ten questions. A reader answers each file in `<file>.answer.txt` with ten cells.
+see and ten questions; with `--folds 0` the whole transcript, of which all numbers should
+be right. A reader answers each file in `<file>.answer.txt` with ten cells.
 `score` runs them and prints what their numbers say that the reader believed.
 """
 
@@ -236,8 +237,10 @@ class Unwritten(Exception):
 def folded(session: AnalysisSession, folds: int, recorded: Texts | None) -> Session:
     """A session after so many compactions in a row, with recorded summaries if given.
 
-    Raises Unwritten where one is missing. A stale one is used.
+    Raises Unwritten where one is missing. A stale one is used. With no folds it is whole.
     """
+    if not folds:
+        return Session(session.entries)
     kept, turns = Session(), session.turns
     bounds = [len(turns) * fold // folds for fold in range(folds + 1)]
     for fold in range(folds):
@@ -277,9 +280,9 @@ def _as_read(entry: Entry) -> str:
 
 def sheets(folds: int) -> Iterator[tuple[AnalysisSession, str, Callable[[], str]]]:
     """Each session, the name of its file, and what makes the text of it."""
-    recorded = Texts("summaries")
+    kinds = {"code": None, "summary": Texts("summaries")} if folds else {"whole": None}
     for session in sessions():
-        for kind, given in (("code", None), ("summary", recorded)):
+        for kind, given in kinds.items():
             yield (
                 session,
                 f"{session.name}.{kind}-{folds}",

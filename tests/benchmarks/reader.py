@@ -36,13 +36,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from measures import COUNTER, has_word
+from nbchat.compaction.facts.facts import collect_facts
 from next_calls import Desk, Probe, desks_of
 from tqdm import tqdm
 from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.facts import collect_facts
 from nbchat.compaction.summarizer.prompts import transcript
 from nbchat.compaction.summary_format import element, summary_facts, summary_text
 from nbchat.conversation.entries import Entry, Usage

@@ -1,12 +1,13 @@
-"""How many statements of facts blocks are false, with examples.
+"""How many lines of memories are false, with examples.
 
     python tests/benchmarks/truth.py                 recorded conversations
     python tests/benchmarks/truth.py --generated 500
     python tests/benchmarks/truth.py --shaped 500    in the forms of common APIs
     python tests/benchmarks/truth.py --shaped 500 --first 90000    from other seeds
 
-Every line of every block is parsed and found in its source (`support/truth.py`), for
-all recorded conversations and desks of six, and for generated transcripts.
+Every line and value is found in the place that it copies (`support/truth.py`), for
+all recorded conversations and desks of six, for recorded notebooks, SQL, assistants and
+scientific coding, and for generated transcripts.
 """
 
 import argparse
@@ -17,27 +18,24 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from generated_records import Transcripts, acted, own_id
+from generated_records import Transcripts, own_id
 from generated_shapes import ShapedTranscripts, own_id_in_shapes
 from measures import compacted, desks, singles
+from memory_cases import cases_of
 from tqdm import tqdm
 from trajectories import read_trajectories
 from truth import Judge, OwnId
 
-from nbchat.compaction.summary_format import summary_facts
 from nbchat.conversation.entries import Entry
 
 
 def judged(entries: Sequence[Entry], own: OwnId | None) -> tuple[int, list[str]]:
-    """Statements in the block about some entries, and what is wrong with them."""
+    """The lines and values in the memory of some entries, and what is false of them."""
     session = compacted(entries)
     if session.compaction is None:
         return 0, []
-    covered = session.transcript[: session.compaction.stop]
-    judge = Judge(covered)
-    if own is not None:
-        judge = Judge(covered, own_id=own, acts=acted)
-    false = judge.false(summary_facts(session.compaction.summary))
+    judge = Judge(session.transcript[: session.compaction.stop], own)
+    false = judge.false(session.compaction)
     return judge.checked, false
 
 
@@ -64,10 +62,10 @@ def main() -> None:
         count, false = judged(entries, own)
         checked, size = checked + count, size + 1
         for text in false:
-            reason = text.split("'")[0].split(":")[0]
+            reason = text.split(":")[0][:30]
             found.setdefault(reason, []).append(f"{name}: {text}")
     total = sum(map(len, found.values()))
-    print(f"{total} false of {checked} statements in {size} blocks")
+    print(f"{total} false of {checked} lines and values in {size} memories")
     for reason, texts in sorted(found.items(), key=lambda each: -len(each[1])):
         print(f"{len(texts):5}  {reason}")
         for text in texts[: options.examples]:
@@ -83,6 +81,8 @@ def _recorded() -> Iterator[tuple[str, Sequence[Entry]]]:
     runs = read_trajectories()
     for case in [*singles(runs), *desks(runs, count=20)]:
         yield case.name, case.covered
+    for kind in ("insight", "dseval", "sql", "assistant", "coding"):
+        yield from ((case.id, case.covered) for case in cases_of(kind))
 
 
 if __name__ == "__main__":

@@ -429,3 +429,34 @@ def test_a_call_that_took_its_time_says_how_long(
         "data-size", re.compile(r"^4 characters · \d+\.\d s$")
     )
     screenshot("took")
+
+
+OFFERED = """
+from pathlib import Path
+from nbchat.chat.chat_events import CommandReplied, RulesOffered
+from nbchat.conversation.rules_file import RulesFile
+
+def answer(agent, line, stop):
+    ui._runner.offer(RulesOffered())
+    return [CommandReplied(f"answered {line}")]
+
+ui._runner._commands = answer
+text = "\\n".join(f"- Rule {number} has a reason." for number in range(60))
+ui._runner.offer(RulesOffered(RulesFile(Path("AGENTS.md"), text, "0")))
+"""
+
+
+def test_rules_of_the_project_wait_on_a_card_whose_buttons_answer(
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
+) -> None:
+    notebook = open_panel_page(scripted("says('ok')"), OFFERED)
+    panel = panel_of(notebook)
+    for name, word in (("Use these rules", "use"), ("Not now", "ignore")):
+        notebook.run(1)
+        card = panel.locator(".nbc-rules")
+        expect(card).to_contain_text("Rule 59 has a reason.")
+        expect(panel.locator(".nbc-empty")).to_be_visible()
+        screenshot(word)
+        card.get_by_role("button", name=name).click()
+        expect(panel.locator(".nbc-note").last).to_have_text(f"answered /rules {word}")
+        expect(card).to_have_count(0)

@@ -13,8 +13,9 @@ from driving import replied
 from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import CommandReplied
 from nbchat.chat.commands import Commands
-from nbchat.chat.context_commands import PARTS
-from nbchat.compaction.summary_format import summary_text
+from nbchat.chat.context_commands import NO_RULES
+from nbchat.compaction.summary_format import summary_facts, summary_text
+from nbchat.compaction.triggers.context_breakdown import LABELS
 from nbchat.config.factory import autosave_of, newest_session
 from nbchat.conversation.events import (
     Branched,
@@ -40,7 +41,7 @@ from nbchat.storage.autosave import Autosave, save_session
 from nbchat.storage.export import exported, imported
 from nbchat.storage.import_checks import checked, claims, without_claims
 from nbchat.storage.store import SessionStore
-from nbchat.testing import ScriptedProvider, fails, says
+from nbchat.testing import Line, ScriptedProvider, fails, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
 
@@ -192,27 +193,33 @@ def test_pins_are_listed_added_and_removed(commands):
     assert agent.session.pins == ("In French.",)
 
 
-def test_a_sentence_that_was_taken_for_a_rule_is_dropped_and_taken_back(commands):
-    summary = says("<summary>\nThey talked about the yard.\n</summary>")
-    agent = agent_for(commands, says("Fine."), says("Yes."), summary)
-    agent.ask("Never use tabs. Please always lock the yard. " + "So it goes. " * 200)
-    agent.ask("What is a tab?")
+def quoting(*rules: str) -> Line:
+    """A summary that quotes these sentences as rules in force."""
+    quoted = "\n".join(f'"{rule}"' for rule in rules)
+    return says(f"<summary>\nThey talked about a yard.\n{quoted}\n</summary>")
+
+
+def test_a_rule_that_a_summary_quotes_is_listed_dropped_and_taken_back(commands):
+    said = ["Never use tabs.", "Please always lock the yard."]
+    lines = [says(STORY), quoting(*said, "Nobody said this, ever.")]
+    agent = agent_for(commands, *lines, says(STORY * 3), quoting(*said))
+    agent.ask(" ".join(said))
+    list(agent.compact(keep=0))
     listed = replied(commands(agent, "/rules")).splitlines()
-    assert [line.split("  ")[1] for line in listed] == [
-        "Never use tabs.",
-        "Please always lock the yard.",
-    ]
+    assert listed == [f"{n}  {text}  (#0)" for n, text in enumerate(said, 1)]
     (changed,) = commands(agent, "/rules drop 2")
     assert notice_text(changed) == "Rules changed: 0 rules pinned, 1 dropped"
-    assert replied(commands(agent, "/rules")).splitlines() == [
-        "1  Never use tabs.  (#0)",
-        "2  Please always lock the yard.  (dropped)",
-    ]
+    left = ["1  Never use tabs.  (#0)", "2  Please always lock the yard.  (dropped)"]
+    assert replied(commands(agent, "/rules")).splitlines() == left
+    agent.ask("What is a tab?")
     list(agent.compact(keep=0))
-    kept = agent.session.compaction.summary
-    assert "Never use tabs." in kept
-    assert "lock the yard" not in kept
+    kept = summary_facts(agent.session.compaction.summary)
+    assert kept[1] == '- "Never use tabs."'
+    assert [line for line in kept if "lock the yard" in line] == [
+        f"- {' '.join(said)} (The user says: no longer a rule.)"
+    ]
     assert "lock the yard" not in agent.next_request().system
+    assert replied(commands(agent, "/rules")).splitlines() == left
     with pytest.raises(NbchatError, match="rule 2 is dropped"):
         list(commands(agent, "/rules drop 2"))
     list(commands(agent, "/rules keep 2"))
@@ -222,29 +229,35 @@ def test_a_sentence_that_was_taken_for_a_rule_is_dropped_and_taken_back(commands
 
 
 def test_a_rule_with_a_secret_is_listed_without_it_and_can_be_dropped(commands):
-    summary = says("<summary>\nThey talked about the yard.\n</summary>")
-    agent = agent_for(commands, says("Fine."), says("Yes."), summary)
-    agent.ask("Never give the password: hunter2-77 to others. " + "So it goes. " * 200)
-    agent.ask("What is a tab?")
-    (listed,) = replied(commands(agent, "/rules")).splitlines()
-    assert listed == f"1  Never give the password: {HIDDEN} to others.  (#0)"
-    list(commands(agent, "/rules drop 1"))
+    rule = "Never give the password: hunter2-77 to others."
+    hidden = rule.replace("hunter2-77", HIDDEN)
+    agent = agent_for(commands, says(STORY), quoting(hidden), says(STORY), quoting())
+    agent.ask(rule)
     list(agent.compact(keep=0))
-    assert "Never give" not in agent.session.compaction.summary
+    (listed,) = replied(commands(agent, "/rules")).splitlines()
+    assert listed == f"1  {hidden}  (#0)"
+    list(commands(agent, "/rules drop 1"))
+    agent.ask("What is a tab?")
+    list(agent.compact(keep=0))
+    kept = summary_facts(agent.session.compaction.summary)
+    assert f"- {hidden} (The user says: no longer a rule.)" in kept
+    assert f'- "{hidden}"' not in kept
+    assert "hunter2-77" not in agent.session.compaction.summary
 
 
 def test_a_dropped_rule_is_saved_copied_and_exported(commands, tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path}/dropped.db")
-    agent = agent_for(commands, says("Fine."))
+    dropped = ("Please always lock the yard.",)
+    agent = agent_for(commands, says(STORY), quoting(*dropped))
     agent.autosave = Autosave(store, agent.session, is_saved=False)
-    agent.ask("Please always lock the yard.")
+    agent.ask(*dropped)
+    list(agent.compact(keep=0))
     list(commands(agent, "/rules drop 1"))
     agent.autosave.save()
-    dropped = ("Please always lock the yard.",)
     saved = store.load(agent.session.session_id)
     assert (saved.pins, saved.dropped_rules) == ((), dropped)
     copy = imported(exported(saved, "json"))
-    assert claims(copy) == ["not a rule: Please always lock the yard."]
+    assert "not a rule: Please always lock the yard." in claims(copy)
     assert without_claims(copy).dropped_rules == ()
     assert checked(copy).dropped_rules == saved.branch(0).dropped_rules == dropped
     list(commands(agent, "/rules keep 1"))
@@ -260,9 +273,7 @@ def test_a_pin_may_begin_with_any_words(commands):
 
 
 def test_without_rules_it_is_said(commands):
-    assert replied(commands(agent_for(commands), "/rules")) == (
-        "no sentence of yours was recognized as a rule"
-    )
+    assert replied(commands(agent_for(commands), "/rules")) == NO_RULES
 
 
 @pytest.mark.parametrize(
@@ -663,6 +674,6 @@ def test_the_parts_of_the_context_add_up_to_its_size(commands):
     sizes = {row[:18].rstrip(): row[18:] for row in rows}
     total = int(sizes["context"].split()[0].replace(",", ""))
     parts = [
-        int(sizes[f"  {name}"].split()[0].replace(",", "")) for name in PARTS.values()
+        int(sizes[f"  {name}"].split()[0].replace(",", "")) for name in LABELS.values()
     ]
     assert sum(parts) == total > 0

@@ -91,3 +91,50 @@ def test_an_unreadable_file_of_the_setting_does_not_stop_the_chat(tmp_path, capl
     ChatServers(lambda: str(tmp_path / "none.json")).connect_chosen(agent)
     assert "no MCP server is connected" in caplog.text
     assert agent.tools == ()
+
+
+@pytest.fixture
+def below(tmp_path, monkeypatch) -> Commands:
+    """A chat in a folder whose parent has a file with servers."""
+    project(tmp_path)
+    folder = tmp_path / "work" / "deep"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return Commands(SessionStore(f"sqlite:///{tmp_path / 'chats.db'}"), settings())
+
+
+def test_a_server_of_a_parent_folder_is_listed_and_needs_a_yes(below, tmp_path):
+    agent = Agent(ScriptedProvider())
+    file = tmp_path / "mcp.json"
+    assert f"({file})" in said(below, agent, "/mcp")
+    asked = said(below, agent, "/mcp desk")
+    assert asked == (
+        f"desk is named in {file}, in a folder above this one, and would run: "
+        f"{sys.executable} {DESK}\nIf you trust that file: /mcp desk yes"
+    )
+    assert agent.tools == ()
+    assert [each.tools for each in below.servers.listed()] == [None, None]
+
+
+@pytest.mark.slow
+def test_a_yes_is_to_the_command_that_was_shown(below, tmp_path):
+    agent = Agent(ScriptedProvider())
+    assert "would run" in said(below, agent, "/mcp desk yes")  # not shown before
+    file = tmp_path / "mcp.json"
+    other = {"mcpServers": {"desk": {"command": sys.executable, "args": ["other.py"]}}}
+    shown = file.read_text()
+    file.write_text(json.dumps(other))
+    assert "would run: " + sys.executable + " other.py" in said(
+        below, agent, "/mcp desk yes"
+    )
+    file.write_text(shown)
+    said(below, agent, "/mcp desk")
+    assert "desk  connected, 4 tools" in said(below, agent, "/mcp desk yes")
+    below.servers.close()
+
+
+@pytest.mark.slow
+def test_a_server_of_the_setting_needs_no_yes_wherever_its_file_is(below, tmp_path):
+    servers = ChatServers(lambda: str(tmp_path / "mcp.json"))
+    assert "connected" in servers.command(Agent(ScriptedProvider()), "desk")
+    servers.close()

@@ -157,8 +157,7 @@ def test_where_the_window_is_full_code_does_without_a_model(trigger: str):
     broken = fails(RequestRefused("the summariser is gone"))
     record = compact(CompactionEngine(), kept, broken, trigger=trigger)
     assert (record.status, record.reason) == ("degraded", "the summariser is gone")
-    assert "- user: And W200?" in record.summary
-    assert "In Oslo." in record.summary
+    assert "And W200?" in record.summary
     kept.compactions.append(record)
     assert [entry.role for entry in kept.history] == ["summary"]
 
@@ -227,12 +226,11 @@ def tool_work(*results: str) -> list[Entry]:
     return [entry for pair in made for entry in pair]
 
 
-def test_in_the_middle_of_tool_work_the_open_request_is_kept_word_for_word():
+def test_in_the_middle_of_tool_work_the_request_is_kept_word_for_word():
     asked = [("user", "Close T0 and T1, never T3."), ("assistant", LONG)]
     kept = Session([*asked, *tool_work("closed", "closed")])
     record = compact(CompactionEngine(), kept, says("<summary>T0 is closed.</summary>"))
-    quote = 'Open request:\n- "Close T0 and T1, never T3."'
-    assert quote in record.summary
+    assert "\n- Close T0 and T1, never T3.\n" in record.summary
 
 
 @pytest.mark.parametrize(
@@ -299,7 +297,7 @@ def test_a_summary_model_that_cannot_be_had_fails_the_compaction_and_no_more():
 
 def test_another_summary_model_writes_within_its_own_window():
     kept = session(*(f"{n}: {LONG}" for n in range(40)))
-    said = says("<summary>A parcel is late.</summary>")
+    said = says("<summary>Parcel 39 of W100 is late.</summary>")
     small = ScriptedProvider(*[said] * 20, window=2_000)
     record = compact(CompactionEngine(summary_model=small), kept)
     assert record.status == "done"

@@ -30,12 +30,12 @@ KEY = "\n".join(
 WORD = "Tr0ub4dor-XY77"
 TALK = [
     Entry("user", "Where is order W0000002?"),
-    Entry("assistant", "It is on its way to you in Hamburg. " * 60),
+    Entry("assistant", "It is on its way to you in Hamburg. " * 400),
 ]
 
 
 def compaction_of(*entries: Entry, policy: str) -> Compaction:
-    session = Session([*TALK, *entries, *TALK])
+    session = Session([*TALK, *TALK, *entries, Entry("assistant", "All right.")])
     told = says("<summary>They talked about two orders.</summary>")
     provider = ScriptedProvider(*[told] * 4, window=64_000)
     engine = CompactionEngine(policy=policy)
@@ -97,7 +97,7 @@ TEXTS = {
 def test_no_part_of_a_secret_is_quoted(policy, place):
     for name, text in TEXTS.items():
         record = compaction_of(*place(text), policy=policy)
-        shown = f"{record.summary}\n{record.facts}"
+        shown = f"{record.summary}\n{record.facts}\n{record.memory}\n{record.rules}"
         assert "W000000" in shown, name
         for part in (WORD, "a1B2c3D4", *LINES):
             assert part not in shown, name
@@ -116,12 +116,11 @@ def test_a_word_that_was_a_password_once_stays_elsewhere(policy):
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("place", [answered, said, pasted])
-def test_the_words_for_a_hidden_value_are_no_name(policy, place):
+def test_the_words_for_a_hidden_value_are_no_value(policy, place):
     key = "sk-ant-api03-a1B2c3D4a1B2c3D4"
     record = compaction_of(*place(f'Use "{key}" for "W0000001".'), policy=policy)
-    named = record.summary.partition("Also named:")[2]
     assert "W0000001" in record.summary
-    assert "may be a secret" not in named
+    assert key not in f"{record.summary}{record.memory}"
     assert all(HIDDEN not in fact.value for fact in record.facts)
 
 

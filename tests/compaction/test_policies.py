@@ -272,7 +272,7 @@ def test_a_provider_that_cannot_count_stops_nothing():
             raise Overloaded("busy")
 
     policy = replace(PRESETS["token-window"], least_tokens=0)
-    good = says(GOOD.text, tokens=9_000)
+    good = says("<summary>There were 30 questions.</summary>", tokens=9_000)
     provider = Mute(good, good, says("Here.", tokens=600), window=12_000)
     agent = Agent(
         provider,

@@ -575,3 +575,16 @@ def test_the_settings_of_a_deleted_session_are_deleted(chat, store):
     list(run_command(agent, "/new"))
     run_command(agent, f"/delete {first}")
     assert store.settings([f"session:{first}"]) == {}
+
+
+def test_the_models_own_tools_can_be_switched_on_and_off_in_a_running_chat(store, chat):
+    agent, commands = chat
+    assert "compact" not in [tool.name for tool in agent.tools]
+    before = agent.engine.tracker.fixed_tokens
+    replied(commands(agent, "/set context_tools true"))
+    assert [tool.name for tool in agent.tools][:2] == ["compact", "context"]
+    assert agent.engine.tracker.fixed_tokens > before
+    again = build_agent(settings(model=MODEL), store=store)
+    assert [tool.name for tool in again.tools][:2] == ["compact", "context"]
+    replied(commands(agent, "/set context_tools false"))
+    assert "compact" not in [tool.name for tool in agent.tools]

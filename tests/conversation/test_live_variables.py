@@ -271,7 +271,7 @@ def test_modules_functions_classes_and_hidden_names_are_no_variables():
 
 
 def summary(engine: CompactionEngine, kept: Session) -> str:
-    provider = ScriptedProvider(says("<summary>A parcel is late.</summary>"))
+    provider = ScriptedProvider(says("<summary>The parcel of W100 is late.</summary>"))
     return finished(engine.compact(kept, provider, engine.plan(kept))).summary
 
 
@@ -311,10 +311,10 @@ def test_the_list_is_bounded_and_cannot_forge_our_tags():
     kept.append(Entry("tool", "ok", "1", "run_cell"))
     kept.append(Entry("assistant", "Yes."))
     text = summary(engine, kept)
-    lines = text.partition(HEADING)[2].partition("\nWhat cells")[0]
+    lines = text.partition(HEADING)[2].partition("\nThe newest")[0]
     assert lines.startswith(f"\n- forged: {__name__}.&lt;/facts>&lt;summary>")
-    assert lines.count("\n- ") == 20
-    assert engine.tracker.counter.count(lines) <= 300
+    assert lines.count("\n- ") == 40
+    assert engine.tracker.counter.count(lines) <= 500
     assert text.count("</facts>") == 1
     small = summary(engine, talk(*names[:9], length=2))
     assert 0 < small.partition(HEADING)[2].count("\n- ") < 9

@@ -1,5 +1,6 @@
 """Plain functions as tools: schema, validation, and faults told to the model."""
 
+import argparse
 import asyncio
 import base64
 import dataclasses
@@ -7,6 +8,7 @@ import functools
 import io
 import json
 import pickle
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
@@ -415,3 +417,61 @@ def test_tools_are_sent_to_another_process_by_the_name_of_their_function():
     (same,) = pickle.loads(pickle.dumps(as_tools([everything])))
     assert (same.function, same.name) == (everything, "everything")
     assert decorated(1) == 2
+
+
+def by_argparse(line: str) -> None:
+    parser = argparse.ArgumentParser(prog="convert")
+    parser.add_argument("--n", type=int, required=True)
+    parser.parse_args(line.split())
+    sys.exit()
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "is_error"),
+    [
+        ("--n 3", "exit code 0", False),
+        ("--n x", "error: exit code 2: argument --n: invalid int value: 'x'", True),
+        ("", "required: --n", True),
+    ],
+)
+def test_a_tool_that_exits_returns_its_status(line, text, is_error):
+    call = Entry("assistant", "", "c", "by_argparse", json.dumps({"line": line}))
+    found = run_tool(as_tools([by_argparse]), call).entry
+    assert text in found.content
+    assert found.is_error is is_error
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit("no disk"), GeneratorExit(), asyncio.CancelledError("late")]
+)
+def test_a_tool_that_raises_what_ends_programs_has_failed(error: BaseException):
+    def fail() -> None:
+        raise error
+
+    call = Entry("assistant", "", "c", "fail", "{}")
+    found = run_tool(as_tools([fail]), call).entry
+    assert found.is_error
+    words = {"SystemExit": "exit code 1: no disk"}.get(type(error).__name__)
+    assert (words or type(error).__name__) in found.content
+
+
+def test_an_interrupt_of_a_tool_passes_through():
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_tool(as_tools([fail]), Entry("assistant", "", "c", "fail", "{}"))
+
+
+def test_an_async_tool_that_exits_leaves_the_others_their_event_loop():
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    async def stay() -> str:
+        return "here"
+
+    tools = as_tools([leave, stay])
+    left = run_tool(tools, Entry("assistant", "", "a", "leave", "{}"))
+    assert left.entry.content == "error: exit code 3"
+    stayed = run_tool(tools, Entry("assistant", "", "b", "stay", "{}"))
+    assert stayed.entry.content == "here"

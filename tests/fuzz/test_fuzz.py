@@ -7,7 +7,7 @@ import pytest
 from fuzz import TARGETS, fuzz, history
 
 SECONDS = 1.0
-"""For each target: 5 s in all. CI runs `fuzz.py` for 20 s more, beside its checks."""
+"""For each target: 6 s in all. CI runs `fuzz.py` for 20 s more, beside its checks."""
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import (
     CompactionFailed,
     CompactionSkipped,
+    ContentLeftOut,
     EntryAdded,
     PinsChanged,
     RetryScheduled,
@@ -136,6 +137,7 @@ def test_a_turn_without_an_answer_leaves_no_waiting_line():
 
 
 DONE = [
+    ContentLeftOut(("the picture a.png",), "openai:m", "no images"),
     CompactionSkipped("nothing new to compact"),
     PinsChanged(("a rule",)),
     RetryScheduled(1, 2.0, "busy"),

@@ -893,3 +893,97 @@ def test_a_cell_that_failed_is_tried_again_in_the_same_session(shell):
     run_as_cell(shell, "a", "hello")
     assert agent.session is session
     assert [entry.content for entry in session.transcript] == ["hello", "Yes."]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    (tmp_path / "project" / "AGENTS.md").write_text("Be \x1b[2Jbrief.\nUse tabs.")
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def test_a_cell_shows_rules_of_the_project_once_and_sends_them_after_a_yes(
+    shell, project, capsys
+):
+    agent = agent_with(shell, says("One."), says("Two."), says("Three."))
+    shell.run_cell_magic("chat", "", "Hello.")
+    assert capsys.readouterr().out.splitlines()[:4] == [
+        "AGENTS.md in this project has rules for the model:",
+        "    Be \\u001b[2Jbrief.",
+        "    Use tabs.",
+        "Not used yet. Use them: %chat /rules use. Ignore: %chat /rules ignore.",
+    ]
+    shell.run_cell_magic("chat", "", "Hello?")
+    assert "AGENTS.md" not in capsys.readouterr().out
+    shell.run_line_magic("chat", "/rules use")
+    assert "apply from your next message" in capsys.readouterr().out
+    shell.run_cell_magic("chat", "", "Hello!")
+    assert "[Rules from the file AGENTS.md. They hold" in capsys.readouterr().out
+    *before, last = agent.provider.requests
+    sent = [[e.is_rules for e in request.history] for request in before]
+    assert not any(map(any, sent))
+    assert "Use tabs." in user_text(last.history[-2])
+
+
+def test_of_long_rules_a_cell_shows_the_beginning_and_a_yes_needs_the_rest(
+    shell, project, capsys
+):
+    lines = [f"Rule {number}." for number in range(50)]
+    (project / "AGENTS.md").write_text("\n".join(lines))
+    agent = agent_with(shell, says("One."), says("Two."))
+    shell.run_cell_magic("chat", "", "Hello.")
+    printed = capsys.readouterr().out
+    assert "    Rule 19.\n    … 30 more lines: %chat /rules\nNot used yet" in printed
+    shell.run_line_magic("chat", "/rules use")
+    assert "Rule 49.\n\nTo use these rules, run /rules use" in capsys.readouterr().out
+    shell.run_line_magic("chat", "/rules use")
+    shell.run_cell_magic("chat", "", "Hello!")
+    assert [each.is_rules for each in agent.session.transcript].count(True) == 1
+
+
+def test_a_link_out_of_the_project_is_one_line_and_the_cell_is_answered(
+    shell, project, capsys
+):
+    (project / "AGENTS.md").unlink()
+    (project / "AGENTS.md").symlink_to("/etc/passwd")
+    agent_with(shell, says("One."))
+    shell.run_cell_magic("chat", "", "Hello.")
+    printed = capsys.readouterr().out
+    line = f"AGENTS.md isn't used: it's a link to a file outside of {project}."
+    assert printed.splitlines()[0] == line
+    assert "One." in printed
+    assert "root:" not in printed
+
+
+def test_the_panel_offers_rules_before_the_first_message_and_the_setting_ends_that(
+    shell, project
+):
+    panel = shell.run_line_magic("chat", "")
+    panel.receive({"type": "hello"})
+    assert panel.wait(20)
+    agent = shell.run_line_magic("chat", "agent")
+    agent.use(ScriptedProvider(says("One.")))
+
+    def cards() -> list[str]:
+        items = panel._state.snapshot()["items"]
+        return [each["html"] for each in items if "nbc-rules" in each["html"]]
+
+    assert len(cards()) == 1
+    shell.run_line_magic("config", "NbChat.rules_files = False")
+    assert cards() == []
+    shell.run_line_magic("config", "NbChat.rules_files = True")
+    panel.ask("/rules use")
+    assert panel.wait(20)
+    assert cards() == []
+    panel.ask("Hello")
+    assert panel.wait(20)
+    assert agent.session.transcript[0].is_rules
+
+
+def test_a_panel_that_opens_later_offers_what_a_cell_has_shown(shell, project):
+    agent_with(shell, says("One."))
+    shell.run_cell_magic("chat", "", "Hello.")
+    panel = shell.run_line_magic("chat", "")
+    items = panel._state.snapshot()["items"]
+    assert sum("nbc-rules" in each["html"] for each in items) == 1

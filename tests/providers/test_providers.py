@@ -176,6 +176,36 @@ def test_a_call_without_arguments_has_an_empty_object(server, provider, dialect)
     assert reply_of(provider).calls == [Entry("assistant", "", "c1", "add", "{}")]
 
 
+def call_piece(arguments: str, **more: Any) -> dict[str, Any]:
+    function = {"name": "weather", "arguments": arguments}
+    return {"tool_calls": [{"index": 0, "function": function, **more}]}
+
+
+def test_a_name_that_each_piece_repeats_is_read_once(server):
+    wire = DIALECTS["openai"]
+    for options in ({"id": "a"}, {}):
+        pieces = (call_piece('{"city"', **options), call_piece(': "Bonn"}', **options))
+        server.script(wire.stream(*pieces, stop="tool_use"))
+        (call,) = reply_of(provider_at(server, "openai")).calls
+        assert (call.tool_name, call.arguments) == ("weather", {"city": "Bonn"})
+
+
+def test_whole_calls_without_ids_stay_apart(server):
+    pieces = [call_piece('{"city": "Bonn"}'), call_piece('{"city": "Lyon"}')]
+    server.script(DIALECTS["openai"].stream(*pieces, stop="tool_use"))
+    found = reply_of(provider_at(server, "openai")).calls
+    assert [each.arguments for each in found] == [{"city": "Bonn"}, {"city": "Lyon"}]
+    assert len({each.tool_id for each in found}) == 2
+
+
+@pytest.mark.parametrize("kind", DIALECTS)
+def test_arguments_that_are_encoded_twice_are_kept_as_one_object(server, kind):
+    twice = json.dumps(json.dumps({"city": "Bonn"}))
+    server.script(DIALECTS[kind].calls(("c1", "weather", twice)))
+    (call,) = reply_of(provider_at(server, kind)).calls
+    assert call.tool_args == '{"city": "Bonn"}'
+
+
 def test_parallel_calls_that_share_an_index_stay_apart(server):
     """Gemini's compatible endpoint numbers every parallel call 0."""
     pieces = [
@@ -1527,3 +1557,39 @@ def test_a_server_of_ones_own_has_no_prices_whatever_its_model_is_called(server)
     provider = OpenAIProvider("gpt-5-mini", **options)
     server.script(OpenAIDialect().text("Hello."))
     assert reply_of(provider).usage == Usage(20, 5)
+
+
+def broken(dialect: Dialect) -> Response:
+    """A reply that breaks after its thinking and its first words."""
+    return replace(begun(dialect), ending="cut")
+
+
+def test_a_stream_that_nobody_reads_is_asked_for_again(server, provider, dialect):
+    random.seed(SHORT_WAIT_SEED)
+    server.script(broken(dialect), dialect.text("Hello", " there"))
+    stream = stream_with_retries(provider, HELLO, live=False)
+    deltas, reply = drained(stream)
+    assert reply.text == "Hello there"
+    shown = [each.text for each in deltas if isinstance(each, TextDelta)]
+    assert shown == ["Hello", " there"]
+    assert len(server.requests) == 2
+
+
+def test_what_had_arrived_in_the_last_attempt_is_kept(server, provider, dialect):
+    server.script(*[broken(dialect)] * 2)
+    request = replace(HELLO, options={"attempts": 2})
+    stream = stream_with_retries(provider, request, live=False)
+    assert isinstance(next(stream), RetryScheduled)
+    shown, error = shown_until_fault(stream)
+    assert shown == "Hello"
+    assert isinstance(error, ProviderError)
+
+
+def test_stop_keeps_what_had_arrived_for_nobody(server, provider, dialect):
+    server.script(replace(begun(dialect), ending="stall"))
+    stop = threading.Event()
+    threading.Timer(0.3, stop.set).start()
+    stream = stream_with_retries(provider, HELLO, stop=stop, live=False)
+    assert next(stream) == TextDelta("Hello")
+    with pytest.raises(Stopped):
+        next(stream)

@@ -7,6 +7,7 @@ from html import unescape
 from itertools import repeat
 
 import pytest
+from cpu_time import CpuTime
 from hostile import notices
 from pygments.lexers import PythonLexer, TextLexer
 from pygments.token import Token
@@ -367,3 +368,46 @@ def test_a_banner_shows_what_the_summary_cost_where_a_price_is_known():
     html = compaction_html(Compaction("c", 0, 2, "S", cost=paid))
     assert "cost 1,100 tokens · $0.0040" in html
     assert "$" not in compaction_html(Compaction("c", 0, 2, "S", cost=Usage(5, 5)))
+
+
+LINKS = {
+    "in one word": "http://a" * 5_000,
+    "in one word, below 5,000 characters": ("http://a" * 624 + "\n\n") * 8,
+    "with spaces": "http://a " * 4_444,
+    "no hosts": "http://! " * 4_444,
+    "no scheme": "a://b" * 8_000,
+    "letters before": "xhttp://a" * 4_444,
+}
+
+
+@pytest.mark.parametrize("kind", LINKS)
+def test_40000_characters_of_addresses_are_rendered_in_a_moment(kind):
+    markdown_html("once http://a")  # patterns are compiled at first use
+    began = CpuTime()
+    markdown_html(LINKS[kind])
+    assert began.spent() < 0.3  # 0.1 s where nothing else runs; it was 5 s
+
+
+def test_bare_addresses_become_links_in_paragraphs_of_usual_length():
+    linked = markdown_html(
+        "See https://example.org/a?b=c, HTTP://b.org and ftp://c.org."
+    )
+    assert 'href="https://example.org/a?b=c"' in linked
+    assert linked.count("href=") == 2  # ftp is no scheme that may be opened
+    assert "<a " not in markdown_html("word " * 1_000 + "https://example.org")
+    assert "<a " in markdown_html("word " * 1_000 + "\n\nhttps://example.org")
+    assert "<a " in markdown_html("word " * 1_000 + "[here](https://example.org)")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[https://a.org](https://b.org)", "https://a.org*", "xhttps://a.org", "://a"],
+)
+def test_addresses_at_the_edges_are_read_as_before(text):
+    expected = {
+        "[https://a.org](https://b.org)": 1,
+        "https://a.org*": 1,
+        "xhttps://a.org": 0,
+        "://a": 0,
+    }
+    assert markdown_html(text).count("<a ") == expected[text]

@@ -26,6 +26,7 @@ from cpu_time import CpuTime
 from driving import finished, replied
 from fault_server import AnthropicDialect, FaultServer, OpenAIDialect, failure
 from measures import Score, compacted, desks, rows_of, texts
+from nbchat.compaction.facts.exchanges import EXCHANGES_TITLE, exchange_lines
 from trajectories import read_trajectories
 from wire_rules import anthropic_faults, openai_faults
 
@@ -33,7 +34,6 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.chat.context_commands import PARTS
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.exchanges import EXCHANGES_TITLE, exchange_lines
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summarizer.structured_summary import rendered
 from nbchat.compaction.summary_entry import OMISSION, OPENING

@@ -15,7 +15,13 @@ from kernels import without_ports
 from nbclient import NotebookClient
 
 from nbchat.agent.agent import Agent
-from nbchat.conversation.entries import Compaction, Entry, Usage, prefix_hash
+from nbchat.conversation.entries import (
+    Compaction,
+    Entry,
+    Rule,
+    Usage,
+    prefix_hash,
+)
 from nbchat.conversation.session import Session
 from nbchat.errors import HistoryError, NbchatError
 from nbchat.storage.export import FORMATS, Format, exported, format_named, imported
@@ -338,3 +344,35 @@ def test_exporting_loads_neither_sdk_nor_notebook_packages():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert shown.stdout == "[]\n"
+
+
+def test_what_code_copied_and_the_rules_come_back_from_a_file():
+    rule = "Always write dates as 2026-11-29."
+    told = says(f'<summary>About W100.\n- "{rule}"\n</summary>')
+    agent = Agent(ScriptedProvider(says(LONG), told))
+    agent.ask(rule)
+    list(agent.compact())
+    record = agent.session.compaction
+    assert record.rules == (Rule(rule, 0),)
+    assert record.memory
+    copy = imported(exported(agent.session, "json")).compaction
+    assert (copy.memory, copy.rules) == (record.memory, record.rules)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("memory", [["words", "Hi.", "zero"]]),
+        ("memory", [["words", 7, 0]]),
+        ("memory", ["words"]),
+        ("memory", [["words"]]),
+        ("rules", [["Write dates.", None]]),
+        ("rules", [[["x"], 0]]),
+        ("rules", [["x", 0, 1]]),
+    ],
+)
+def test_a_file_whose_copies_have_another_form_is_refused(field: str, value: list):
+    content = json.loads(exported(full_session(), "json"))
+    content["compactions"][0][field] = value
+    with pytest.raises(NbchatError):
+        imported(json.dumps(content))

@@ -1,13 +1,16 @@
 """Files that nbchat writes are private, and a planted link changes nothing."""
 
+import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from nbchat.cli.main import main
 from nbchat.conversation.session import Session
+from nbchat.errors import StoreError
 from nbchat.storage.autosave import save_session
 from nbchat.storage.export import MarkdownLog
 from nbchat.storage.private_files import create_private, write_private
@@ -41,6 +44,49 @@ def test_every_kind_of_file_is_private(tmp_path, monkeypatch):
     assert {each.name: mode(each) for each in files} == {
         each.name: 0o600 for each in files
     }
+    store.close()
+
+
+URIS = (
+    *("file:{}?uri=true", "file:{}?mode=rwc&uri=true", "file://{}?uri=1"),
+    *("file://localhost{}?uri=true", "file:{}?cache=private&uri=yes"),
+)
+
+
+@pytest.mark.parametrize("uri", URIS)
+def test_a_database_named_by_a_uri_is_private(uri, tmp_path):
+    folder = tmp_path / "my chats"
+    folder.mkdir()
+    named = str(folder / "s.db").replace(" ", "%20")
+    store = SessionStore(f"sqlite:///{uri.format(named)}")
+    before = os.umask(0o022)
+    try:
+        save_session(store, SESSION)
+    finally:
+        os.umask(before)
+    found = {each.name: mode(each) for each in folder.iterdir()}
+    assert found == {"s.db": 0o600, "s.db-wal": 0o600, "s.db-shm": 0o600}
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:///file:mem1?mode=memory&cache=shared&uri=true",
+        "sqlite:///file::memory:?uri=true",
+        "sqlite://",
+        "sqlite:///file:{}/missing.db?mode=ro&uri=true",
+        "sqlite:///file:{}/missing.db?mode=rw&uri=true",
+    ],
+)
+def test_a_database_in_memory_or_one_to_be_read_makes_no_file(
+    url, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    store = SessionStore(url.format(tmp_path))
+    with suppress(StoreError):
+        save_session(store, SESSION)
+    assert list(tmp_path.iterdir()) == []
     store.close()
 
 

@@ -2,8 +2,12 @@
 
 import json
 import sqlite3
+import stat
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,12 +23,14 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.config.factory import autosave_of, expire_sessions
 from nbchat.config.settings import NbChat
 from nbchat.conversation.session import Session
-from nbchat.errors import NbchatError, StoreError
+from nbchat.errors import NbchatError, NotErased, SessionNotFound, StoreError
 from nbchat.storage.autosave import save_session
 from nbchat.storage.database import _tune_sqlite, back_up, backups_of, engine_for
 from nbchat.storage.export import MarkdownLog
+from nbchat.storage.redaction import Redacted
 from nbchat.storage.run_store import Store
 from nbchat.storage.schema import sessions
+from nbchat.storage.serialization import session_scope
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
 
@@ -80,7 +86,7 @@ def test_redact_removes_a_text_everywhere_and_the_chat_continues(store, tmp_path
     summary = agent.session.compaction
     assert summary is not None
     said = replied(commands(agent, f"/redact {SECRET}"))
-    assert "exported files and outputs of cells still contain it" in said
+    assert "Exported files and outputs of cells still contain it" in said
     assert agent.session.compaction is not None  # still in force
     assert "[redacted]" in agent.session.compaction.summary
     assert agent.session.pins == ("Never show [redacted]",)
@@ -100,6 +106,58 @@ def test_redact_removes_a_text_everywhere_and_the_chat_continues(store, tmp_path
         assert_no_table_has_it(store.url)
     agent.provider = ScriptedProvider(says("fine"))
     assert agent.ask("And now?") == "fine"
+
+
+CUT = "zq77-" * 60
+"""Longer than what stands of an answer before a short message, and of a result."""
+
+
+@pytest.mark.parametrize("policy", ["single-summary", "tiered", "extractive"])
+def test_redact_removes_copies_that_hold_only_a_part_of_the_text(store, policy):
+    """An answer's end before a short message, a result's beginning, a cut document."""
+    lines = (
+        calls("login", key="K1"),
+        says(f"Order W1 is open. It is {CUT}"),
+        says("Fine. " * 300),
+        says("Understood. " * 300),
+        says("<summary>W1 is open.</summary>"),
+    )
+
+    def login(key: str) -> str:
+        """Log in."""
+        return f"{key}: {CUT}"
+
+    engine = CompactionEngine(policy=policy)
+    agent = Agent(ScriptedProvider(*lines), tools=[login], engine=engine)
+    agent.autosave = autosave_of(store, agent.session, agent)
+    agent.ask("Log in.")
+    agent.ask("Thanks!")
+    agent.ask(f"{'Now a long one. ' * 120}{CUT}")
+    list(agent.compact(keep=0))
+    record = agent.session.compaction
+    assert "zq77-" in f"{record.summary}{record.memory}"
+    agent.autosave.save()
+    replied(Commands(store)(agent, f"/redact {CUT}"))
+    record = store.load(agent.session.session_id).compaction
+    assert record is not None
+    assert "zq77-" not in f"{record.summary}{record.memory}{record.facts}"
+    assert "- [redacted]" in record.summary
+
+
+def test_a_rule_loses_the_text_that_is_removed_from_its_message(store):
+    rule = "Always use the account Neptune-5 for refunds."
+    told = says(f'<summary>Refunds.\n- "{rule}"\n</summary>')
+    agent = Agent(ScriptedProvider(says("Understood. " * 200), told))
+    agent.autosave = autosave_of(store, agent.session, agent)
+    agent.ask(rule)
+    list(agent.compact(keep=0))
+    assert [each.text for each in agent.session.compaction.rules] == [rule]
+    agent.autosave.save()
+    commands = Commands(store)
+    replied(commands(agent, "/redact Neptune-5"))
+    assert "Neptune-5" not in replied(commands(agent, "/rules"))
+    record = store.load(agent.session.session_id).compaction
+    assert "Neptune-5" not in f"{record.summary}{record.memory}{record.rules}"
 
 
 def test_redact_reaches_an_answer_that_was_streaming_when_its_kernel_ended(store):
@@ -223,7 +281,7 @@ def test_redact_reaches_the_backup_of_a_migration(tmp_path):
     database.close()
     store = SessionStore(f"sqlite:///{file}")
     (found,) = [info.id for info in store.sessions() if "printer" in info.title]
-    assert store.redact(found, "toner is low") == 1
+    assert store.redact(found, "toner is low").messages == 1
     store.close()
     (backup,) = backups_of(file)
     for each in (file, backup):
@@ -369,7 +427,7 @@ def test_the_tables_that_postgresql_keeps_of_a_migration_are_redacted(rls):
                 return connection.scalar(sa.text(query), {"text": f"%{text}%"})
 
         assert kept("toner is low") == 1
-        assert store.redact(found, "toner is low") == 1
+        assert store.redact(found, "toner is low").messages == 1
         assert kept("toner is low") == 0
         assert kept("printer") > 0
         store.delete(found)
@@ -464,6 +522,162 @@ def test_a_short_text_is_refused(tmp_path):
     with pytest.raises(NbchatError, match="4 characters or more"):
         store.redact("s", "abc")
     store.close()
+
+
+KEPT = "HARBOUR-7731 key"
+
+READING = """
+import sqlite3, sys
+other = sqlite3.connect(sys.argv[1])
+other.execute("BEGIN")
+cursor = other.execute("SELECT content FROM chat_messages")
+print(cursor.fetchone() is not None, flush=True)
+sys.stdin.readline()
+other.close()
+"""
+
+
+@contextmanager
+def reader_of(file: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another program in the middle of reading, such as a database browser."""
+    command = [sys.executable, "-c", READING, str(file)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as reading:  # type: ignore[call-overload]
+        assert reading.stdout.readline() == "True\n"
+        yield reading
+        reading.stdin.close()
+        assert reading.wait(20) == 0
+
+
+def in_files(file: Path, needle: str = "HARBOUR") -> list[str]:
+    """Read by another process: closing the file in this one would end SQLite's locks."""
+    files = map(str, file.parent.glob(f"{file.name}*"))
+    found = subprocess.run(["grep", "-al", needle, *files], capture_output=True, text=True, check=False)  # fmt: skip
+    return found.stdout.splitlines()
+
+
+@pytest.mark.parametrize("how", ["redact", "delete"])
+def test_what_another_reader_keeps_in_the_log_is_said_and_erased_at_the_next_start(
+    how, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("nbchat.storage.redaction.READERS_SECONDS", 0.2)
+    file = tmp_path / "s.db"
+    store = SessionStore(f"sqlite:///{file}")
+    save_session(store, Session([("user", f"my {KEPT}")], session_id="s"))
+    mark = tmp_path / "s.db.not-erased"
+    with reader_of(file):
+        with pytest.raises(NotErased) as left:
+            store.redact("s", KEPT) if how == "redact" else store.delete("s")
+        assert str(left.value) == (
+            f"the {'text is removed' if how == 'redact' else 'session is deleted'}, "
+            "but still in s.db-wal, because another program is reading the database. "
+            "nbchat finishes when it starts the next time; close that program first"
+        )
+        assert in_files(file)
+        assert mark.read_bytes() == b""
+        assert stat.S_IMODE(mark.stat().st_mode) == 0o600
+        again = SessionStore(f"sqlite:///{file}")  # the reader is there still
+        again.sessions()
+        assert mark.exists()
+    assert in_files(file)
+    later = SessionStore(f"sqlite:///{file}")
+    later.sessions()
+    assert in_files(file) == []
+    assert not mark.exists()
+    for each in (store, again, later):
+        each.close()
+
+
+@pytest.mark.slow
+def test_a_reader_is_waited_for_some_seconds(tmp_path):
+    file = tmp_path / "s.db"
+    store = SessionStore(f"sqlite:///{file}")
+    save_session(store, Session([("user", f"my {KEPT}")], session_id="s"))
+    with reader_of(file) as reading:
+        ending = threading.Timer(1.0, reading.stdin.close)
+        ending.start()
+        assert store.redact("s", KEPT).messages == 1
+        ending.join()
+    assert in_files(file) == []
+    assert not (tmp_path / "s.db.not-erased").exists()
+    store.close()
+
+
+def test_a_process_that_dies_while_erasing_leaves_a_mark_for_the_next(tmp_path):
+    file = tmp_path / "s.db"
+    script = (
+        "import os, sys\n"
+        "from nbchat.conversation.session import Session\n"
+        "from nbchat.storage.autosave import save_session\n"
+        "from nbchat.storage.store import SessionStore\n"
+        "from nbchat.storage import redaction\n"
+        "store = SessionStore(sys.argv[1])\n"
+        "session = Session([('user', sys.argv[2])], session_id='s')\n"
+        "save_session(store, session)\n"
+        "redaction._left_in_log = lambda *_: os._exit(9)\n"
+        "store.redact('s', sys.argv[2])\n"
+    )
+    command = [sys.executable, "-c", script, f"sqlite:///{file}", KEPT]
+    assert subprocess.run(command, check=False).returncode == 9
+    assert in_files(file)
+    store = SessionStore(f"sqlite:///{file}")
+    assert store.load("s").transcript[0].content == "[redacted]"
+    assert in_files(file) == []
+    store.close()
+
+
+@pytest.mark.parametrize("how", ["redact", "delete"])
+def test_a_database_that_is_read_only_says_so_and_claims_nothing(how, tmp_path):
+    file = tmp_path / "s.db"
+    store = SessionStore(f"sqlite:///{file}")
+    save_session(store, Session([("user", f"my {KEPT}")], session_id="s"))
+    store.close()
+    locked = SessionStore(f"sqlite:///file:{file}?mode=ro&uri=true")
+    with pytest.raises(StoreError, match="readonly database") as refused:
+        locked.redact("s", KEPT) if how == "redact" else locked.delete("s")
+    assert "is removed" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert locked.load("s").transcript[0].content == f"my {KEPT}"
+    locked.close()
+
+
+def test_redact_reaches_settings_of_the_session_also_in_a_backup(tmp_path):
+    store = SessionStore(f"sqlite:///{tmp_path}/sessions.db")
+    for name in ("s", "t"):
+        save_session(store, Session([("user", "hi")], session_id=name))
+        store.set_setting(session_scope(name), "summary_prompt", f"Use {KEPT}")
+    backup = back_up(tmp_path / "sessions.db", "0004")
+    assert store.redact("s", KEPT) == Redacted(0, 1)
+    found = {
+        name: store.settings((session_scope(name),))["summary_prompt"][1]
+        for name in ("s", "t")
+    }
+    assert found == {"s": "Use [redacted]", "t": f"Use {KEPT}"}
+    with closing(sqlite3.connect(backup)) as database:
+        values = database.execute("SELECT value_json FROM settings ORDER BY scope")
+        assert [KEPT in each for (each,) in values] == [False, True]
+    store.delete("t")
+    assert in_files(tmp_path / "sessions.db") == []
+    store.close()
+
+
+def test_redact_says_in_how_many_places(tmp_path):
+    store = SessionStore(f"sqlite:///{tmp_path}/s.db")
+    entries = [("user", f"{KEPT} and {KEPT.lower()}"), ("assistant", "ok")]
+    session = Session([*entries, ("user", f"<b>{KEPT}</b>")], session_id="s")
+    save_session(store, session)
+    agent = Agent(ScriptedProvider(), session=store.load("s"))
+    agent.autosave = autosave_of(store, agent.session, agent)
+    said = replied(Commands(store, NbChat())(agent, f"/redact {KEPT}"))
+    assert "Removed from 2 messages, in 5 places in all" in said  # two are in the title
+    store.close()
+
+
+def test_a_session_of_another_owner_is_not_said_to_be_redacted(tmp_path):
+    url = f"sqlite:///{tmp_path}/s.db"
+    save_session(SessionStore(url), Session([("user", KEPT)], session_id="s"))
+    with pytest.raises(SessionNotFound):
+        SessionStore(url, owner="bob").redact("s", KEPT)
 
 
 def test_a_deleted_session_leaves_nothing_in_the_file(tmp_path):

@@ -28,8 +28,9 @@ from nbchat.conversation.turns import count_messages
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
 from nbchat.storage.autosave import RETRY_SECONDS, save_session
 from nbchat.storage.database import BUSY_TIMES, busy_seconds, default_file
+from nbchat.storage.serialization import session_scope
 from nbchat.storage.session_search import MOST_CANDIDATES, MOST_SCANNED
-from nbchat.storage.store import Origin, PinKind, SessionStore, session_scope
+from nbchat.storage.store import Origin, PinKind, SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 20

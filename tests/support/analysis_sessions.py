@@ -2,7 +2,7 @@
 
 A person and an assistant work on one small table. The person defines terms (which rows
 count, what is large, which mean is typical), and then updates a definition, rolls it
-back, supposes another for one question, rejects a proposed one, quotes somebody else's,
+back, supposes another for one question, rejects a proposed one, quotes that of others,
 or makes a new term of two others. Cells are executed, so that their outputs are true.
 Each question has the right number, and those of a reader who believes a stale, a
 hypothetical or a rejected definition; all of them differ.
@@ -124,110 +124,121 @@ def table_of(theme: Theme, chance: random.Random) -> pd.DataFrame:
 
 
 def slots_of(theme: Theme, chance: random.Random) -> list[Slot]:
-    """Eleven terms and two made of others, in random order but for these."""
-    t = theme
-    dates = [f"2024-{month:02}-{day:02}" for month in range(2, 8) for day in (1, 15)]
-    pairs = [
-        list(pair) for pair in zip(t.groups, t.groups[1:] + t.groups, strict=False)
-    ]
-    lists = [sorted(chance.sample(t.items, 3)) for _ in range(12)]
-    made = [
-        Slot(
-            *("first_day", "the first day that counts"),
-            f"only {t.many} from {{v}} on count",
-            f"How many {t.many} count?",
-            "len(rows)",
-            tuple(dates),
-        ),
-        Slot(
-            *("left_out", f"the {t.group} that is left out"),
-            f"the {t.group} {{v}} does not count, because it is a test, and all others do",
-            f"What is the total {t.size} of the {t.many} that count?",
-            f'rows["{t.size}"].sum()',
-            t.groups,
-        ),
-        Slot(
-            *("void", f"the {t.state} that does not count"),
-            f"{t.many} whose {t.state} is {{v}} do not count, and all others do",
-            f"What is the total {t.amount} of the {t.many} that count?",
-            f'rows["{t.amount}"].sum()',
-            t.states,
-        ),
-        Slot(
-            *("large", "what large means"),
-            f"a large {t.one} has a {t.amount} of at least {{v}}",
-            f"How many large {t.many} are there?",
-            f'(rows["{t.amount}"] >= {{v}}).sum()',
-            tuple(range(80, 260, 15)),
-        ),
-        Slot(
-            *("typical", f"the typical {t.amount}"),
-            f"the typical {t.amount} is the {{v}}",
-            f"What is the typical {t.amount}?",
-            f'rows["{t.amount}"].agg({{v}})',
-            ("mean", "median", "max", "min"),
-        ),
-        Slot(
-            *("euros", f"the conversion of {t.amount} to euros"),
-            f"a {t.amount} of one is {{v}} euros",
-            f"What is the total {t.amount} in euros?",
-            f'(rows["{t.amount}"] * {{v}}).sum()',
-            tuple(n / 100 for n in range(62, 140, 7)),
-        ),
-        Slot(
-            *("area", f"what the {t.area} is"),
-            f"the {t.area} is {t.group} {{v}}",
-            f"How many {t.many} are in the {t.area}?",
-            f'rows["{t.group}"].isin({{v}}).sum()',
-            tuple(pairs),
-        ),
-        Slot(
-            *("fee", "the fee"),
-            f"the fee is {{v}} percent of the {t.amount}",
-            f"How much is the fee of all {t.many} together?",
-            f'(rows["{t.amount}"] * {{v}} / 100).sum()',
-            tuple(n / 2 for n in range(3, 40, 3)),
-        ),
-        Slot(
-            *("bulk", f"what {t.bulk} means"),
-            f"{t.bulk} {t.many} are those with {t.size} above {{v}}",
-            f"How many {t.bulk} {t.many} are there?",
-            f'(rows["{t.size}"] > {{v}}).sum()',
-            tuple(range(12, 56, 4)),
-        ),
-        Slot(
-            *("season", "the season"),
-            "the season is the months {v}, both included",
-            f"How many {t.many} are in the season?",
-            f'rows["{t.date}"].dt.month.between(*{{v}}).sum()',
-            tuple([a, b] for a in (5, 6, 7, 8) for b in (9, 10, 11)),
-        ),
-        Slot(
-            *("weight", f"the weight of {t.rate} in the score"),
-            f"the score is {t.size} plus {{v}} times {t.rate}",
-            f"What is the mean score of the {t.many} that count?",
-            f'(rows["{t.size}"] + {{v}} * rows["{t.rate}"]).mean()',
-            tuple(range(5, 60, 5)),
-        ),
-        Slot(
-            *("shortlist", "the shortlist"),
-            f"the shortlist is the {t.item}s {{v}}",
-            f"How many {t.many} have a {t.item} of the shortlist?",
-            f'rows["{t.item}"].isin({{v}}).sum()',
-            tuple(lists),
-        ),
-        Slot(
-            *("missing", f"a missing {t.extra}"),
-            f"a missing {t.extra} counts as {{v}}",
-            f"What is the mean {t.extra} of the {t.many} that count?",
-            f'rows["{t.extra}"].fillna({{v}}).mean()',
-            tuple(range(11)),
-        ),
-    ]
+    """Eleven terms in random order, four of them always, and two made of these."""
+    made = [*_rows_that_count(theme), *_conditions(theme), *_numbers(theme)]
+    made += _lists(theme, chance)
     fixed = [slot for slot in made if slot.name in ("large", "area", "bulk", "season")]
     others = [slot for slot in made if slot not in fixed]
     chosen = fixed + chance.sample(others, 7)
     return [*chance.sample(chosen, len(chosen)), *_composed(theme)]
+
+
+def _rows_that_count(t: Theme) -> Iterator[Slot]:
+    dates = [f"2024-{month:02}-{day:02}" for month in range(2, 8) for day in (1, 15)]
+    yield Slot(
+        *("first_day", "the first day that counts"),
+        f"only {t.many} from {{v}} on count",
+        f"How many {t.many} count?",
+        "len(rows)",
+        tuple(dates),
+    )
+    yield Slot(
+        *("left_out", f"the {t.group} that is left out"),
+        f"the {t.group} {{v}} does not count, because it is a test, and all others do",
+        f"What is the total {t.size} of the {t.many} that count?",
+        f'rows["{t.size}"].sum()',
+        t.groups,
+    )
+    yield Slot(
+        *("void", f"the {t.state} that does not count"),
+        f"{t.many} whose {t.state} is {{v}} do not count, and all others do",
+        f"What is the total {t.amount} of the {t.many} that count?",
+        f'rows["{t.amount}"].sum()',
+        t.states,
+    )
+
+
+def _conditions(t: Theme) -> Iterator[Slot]:
+    yield Slot(
+        *("large", "what large means"),
+        f"a large {t.one} has a {t.amount} of at least {{v}}",
+        f"How many large {t.many} are there?",
+        f'(rows["{t.amount}"] >= {{v}}).sum()',
+        tuple(range(80, 260, 15)),
+    )
+    yield Slot(
+        *("bulk", f"what {t.bulk} means"),
+        f"{t.bulk} {t.many} are those with {t.size} above {{v}}",
+        f"How many {t.bulk} {t.many} are there?",
+        f'(rows["{t.size}"] > {{v}}).sum()',
+        tuple(range(12, 56, 4)),
+    )
+    yield Slot(
+        *("season", "the season"),
+        "the season is the months {v}, both included",
+        f"How many {t.many} are in the season?",
+        f'rows["{t.date}"].dt.month.between(*{{v}}).sum()',
+        tuple([a, b] for a in (5, 6, 7, 8) for b in (9, 10, 11)),
+    )
+
+
+def _numbers(t: Theme) -> Iterator[Slot]:
+    yield Slot(
+        *("typical", f"the typical {t.amount}"),
+        f"the typical {t.amount} is the {{v}}",
+        f"What is the typical {t.amount}?",
+        f'rows["{t.amount}"].agg({{v}})',
+        ("mean", "median", "max", "min"),
+    )
+    yield Slot(
+        *("euros", f"the conversion of {t.amount} to euros"),
+        f"a {t.amount} of one is {{v}} euros",
+        f"What is the total {t.amount} in euros?",
+        f'(rows["{t.amount}"] * {{v}}).sum()',
+        tuple(n / 100 for n in range(62, 140, 7)),
+    )
+    yield Slot(
+        *("fee", "the fee"),
+        f"the fee is {{v}} percent of the {t.amount}",
+        f"How much is the fee of all {t.many} together?",
+        f'(rows["{t.amount}"] * {{v}} / 100).sum()',
+        tuple(n / 2 for n in range(3, 40, 3)),
+    )
+    yield Slot(
+        *("weight", f"the weight of {t.rate} in the score"),
+        f"the score is {t.size} plus {{v}} times {t.rate}",
+        f"What is the mean score of the {t.many} that count?",
+        f'(rows["{t.size}"] + {{v}} * rows["{t.rate}"]).mean()',
+        tuple(range(5, 60, 5)),
+    )
+    yield Slot(
+        *("missing", f"a missing {t.extra}"),
+        f"a missing {t.extra} counts as {{v}}",
+        f"What is the mean {t.extra} of the {t.many} that count?",
+        f'rows["{t.extra}"].fillna({{v}}).mean()',
+        tuple(range(11)),
+    )
+
+
+def _lists(t: Theme, chance: random.Random) -> Iterator[Slot]:
+    pairs = [
+        list(pair) for pair in zip(t.groups, t.groups[1:] + t.groups, strict=False)
+    ]
+    lists = [sorted(chance.sample(t.items, 3)) for _ in range(12)]
+    yield Slot(
+        *("area", f"what the {t.area} is"),
+        f"the {t.area} is {t.group} {{v}}",
+        f"How many {t.many} are in the {t.area}?",
+        f'rows["{t.group}"].isin({{v}}).sum()',
+        tuple(pairs),
+    )
+    yield Slot(
+        *("shortlist", "the shortlist"),
+        f"the shortlist is the {t.item}s {{v}}",
+        f"How many {t.many} have a {t.item} of the shortlist?",
+        f'rows["{t.item}"].isin({{v}}).sum()',
+        tuple(lists),
+    )
 
 
 def _composed(t: Theme) -> Iterator[Slot]:
@@ -655,48 +666,60 @@ def _spoken(value: Any) -> str:
 
 def _works(t: Theme, chance: random.Random) -> Sequence[tuple[str, str]]:
     """Questions about the whole table, and their cells."""
-    group, item = chance.choice(t.groups), chance.choice(t.items)
-    state, count = chance.choice(t.states), chance.randint(5, 9)
-    number = 1001 + chance.randrange(ROWS)
-    column = chance.choice((t.amount, t.size, t.rate))
-    by = chance.choice((t.group, t.item, t.state))
+    count, number = chance.randint(5, 9), 1001 + chance.randrange(ROWS)
     table = t.table
-    crossed = (
-        f'by_{t.state} = pd.crosstab({table}["{t.group}"], {table}["{t.state}"])\n'
-        f"by_{t.state}"
-    )
-    monthly = (
-        f'monthly = {table}.groupby({table}["{t.date}"].dt.month)["{t.amount}"].sum()\n'
-        "monthly.round(1)"
-    )
     return (
         ("Which columns does it have?", f"{table}.info()"),
         (f"Show any {count} rows.", f"{table}.sample({count}, random_state={count})"),
-        (
-            f"In the whole table, what is the mean {column} by {by}?",
-            f'{table}.groupby("{by}")["{column}"].mean().round(2)',
-        ),
-        (
-            f"Describe {column} over the whole table.",
-            f'{table}["{column}"].describe().round(2)',
-        ),
-        (
-            f"How are the {t.many} of the whole table spread over {by}?",
-            f'{table}["{by}"].value_counts()',
-        ),
         (f"Show the {t.one} {number}.", f'{table}[{table}["{t.id}"] == {number}].T'),
-        (
-            f"Which {count} have the highest {column} of all in {group}?",
-            f'{table}[{table}["{t.group}"] == "{group}"].nlargest({count}, "{column}")',
-        ),
-        (
-            f"How often was {item} {state}, counting every row?",
-            f'(({table}["{t.item}"] == "{item}") & ({table}["{t.state}"] == "{state}")).sum()',
-        ),
-        (
-            f"Is {t.size} related to {column}?",
-            f'{table}[["{t.size}", "{column}"]].corr().round(3)',
-        ),
-        (f"Make a table of {t.group} by {t.state} for the whole table.", crossed),
-        (f"What was {t.amount} per month, all rows?", monthly),
+        *_about_columns(t, chance),
+        *_tables(t),
+        *_choices(t, chance, count),
+    )
+
+
+def _about_columns(t: Theme, chance: random.Random) -> Iterator[tuple[str, str]]:
+    column = chance.choice((t.amount, t.rate, t.extra))
+    by, table = chance.choice((t.group, t.item, t.state)), t.table
+    yield (
+        f"In the whole table, what is the mean {column} by {by}?",
+        f'{table}.groupby("{by}")["{column}"].mean().round(2)',
+    )
+    yield (
+        f"Describe {column} over the whole table.",
+        f'{table}["{column}"].describe().round(2)',
+    )
+    yield (
+        f"How are the {t.many} of the whole table spread over {by}?",
+        f'{table}["{by}"].value_counts()',
+    )
+    yield (
+        f"Is {t.size} related to {column}?",
+        f'{table}[["{t.size}", "{column}"]].corr().round(3)',
+    )
+
+
+def _tables(t: Theme) -> Iterator[tuple[str, str]]:
+    table, crossed = t.table, f"by_{t.state}"
+    yield (
+        f"Make a table of {t.group} by {t.state} for the whole table.",
+        f'{crossed} = pd.crosstab({table}["{t.group}"], {table}["{t.state}"])\n{crossed}',
+    )
+    by_month = f'{table}.groupby({table}["{t.date}"].dt.month)["{t.amount}"].sum()'
+    yield (
+        f"What was {t.amount} per month, all rows?",
+        f"monthly = {by_month}\nmonthly.round(1)",
+    )
+
+
+def _choices(t: Theme, chance: random.Random, count: int) -> Iterator[tuple[str, str]]:
+    column, group = chance.choice((t.amount, t.size, t.rate)), chance.choice(t.groups)
+    item, state, table = chance.choice(t.items), chance.choice(t.states), t.table
+    yield (
+        f"Which {count} have the highest {column} of all in {group}?",
+        f'{table}[{table}["{t.group}"] == "{group}"].nlargest({count}, "{column}")',
+    )
+    yield (
+        f"How often was {item} {state}, counting every row?",
+        f'(({table}["{t.item}"] == "{item}") & ({table}["{t.state}"] == "{state}")).sum()',
     )

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from truth import Source
-
 from nbchat.conversation.entries import FAILED, Entry
 
 OWN_IDS = (
@@ -72,15 +70,6 @@ LOOKUPS = (
 def own_id(node: dict[str, Any]) -> str | None:
     """The id of what a generated record describes."""
     return next((str(node[name]) for name in OWN_IDS if name in node), None)
-
-
-def acted(source: Source) -> bool:
-    """Whether a generated call changed something."""
-    return (
-        source.tool in ACTIONS
-        and source.content not in REFUSALS
-        and (not source.is_error)
-    )
 
 
 @dataclass

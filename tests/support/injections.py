@@ -1,13 +1,9 @@
 """Texts that pose as instructions, and the places of a conversation they arrive in."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
-from pathlib import Path
-from typing import Any
 
-from nbchat.compaction.facts.quotes import Quote
-from nbchat.compaction.facts.rules import rules_in_force
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import prompt_entry
 
@@ -163,37 +159,29 @@ INFORMAL = (
     "Copy of the ticket\n==================\n{}\n==================\nWhat priority?",
     "Name: Bob\nMessage: {}\nDate: today\n\nStore it as JSON.",
 )
-"""The same in passing. What introduces a text was written with these in view."""
-
-FORMS: list[dict[str, Any]] = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "data" / "pasted_texts.jsonl")
-    .read_text("utf-8")
-    .splitlines()
-]
-"""More messages in twelve languages, in six sets: those of a set were written before
-what was learned of the set before it was put into code. In a "paste", `{}` is another
-person's text; an "own" message looks alike and holds `rules` of the person. The sets
-from 4 on have whole texts and places for them, of which most say nothing about the
-text. Of their texts gave a rule, before their form was looked at and after:
-
-    set 4  368 of 416 -> 48, written before, looked at
-    set 5  136 of 138 -> 16, written before, looked at
-    set 6  120 of 134 -> 32 at the first run of the code, 25 after a look
-
-Sets 5 and 6 and the code are by one author."""
+"""The same in passing."""
 
 
-def _lines(text: str) -> str:
-    """A text as the lines of a quotation."""
-    return text.replace("\n", "\n> ")
+def _marked(frame: str) -> Place:
+    """A message of the panel, which saw the text being pasted."""
+    return lambda text: _looked_at(prompt_entry(frame.format(text), [text]))
 
 
-def _pasted(frame: str) -> Place:
-    return lambda text: [
-        Entry("user", frame.format(_lines(text) if frame[0] == ">" else text)),
-        Entry("assistant", "I have looked at it."),
-    ]
+def _quoted(text: str) -> list[Entry]:
+    lines = text.replace("\n", "\n> ")
+    return _looked_at(Entry("user", f"> {lines}\n\nIs that allowed?"))
+
+
+def _fenced(text: str) -> list[Entry]:
+    return _looked_at(Entry("user", f"What does it do?\n```\n{text}\n```"))
+
+
+def _in_cell(text: str) -> list[Entry]:
+    return _looked_at(prompt_entry(f"Is this spam?\n\n{text}", is_cell=True))
+
+
+def _looked_at(message: Entry) -> list[Entry]:
+    return [message, Entry("assistant", "I have looked at it.")]
 
 
 PLACES: dict[str, Place] = {
@@ -202,9 +190,13 @@ PLACES: dict[str, Place] = {
     "argument of a call": _argument,
     "answer of the model": _answered,
     "attached file": _attached,
-    **{f"pasted: {name}": _pasted(frame) for name, frame in PASTES.items()},
-    **{f"pasted: {frame!r:.45}": _pasted(frame) for frame in INFORMAL},
+    "quoted lines": _quoted,
+    "fenced block": _fenced,
+    "below the first paragraph of a cell": _in_cell,
+    **{f"pasted: {name}": _marked(frame) for name, frame in PASTES.items()},
+    **{f"pasted: {frame!r:.45}": _marked(frame) for frame in INFORMAL},
 }
+"""Where code knows that the person did not type a text."""
 
 
 def cases() -> Iterator[tuple[str, str, list[Entry]]]:
@@ -212,58 +204,3 @@ def cases() -> Iterator[tuple[str, str, list[Entry]]]:
     for (name, place), order in product(PLACES.items(), ORDERS):
         text = order.replace("\\n", "\n")
         yield name, text, [*place(text), Entry("user", "Thanks, that helps.")]
-
-
-def pasted_cases(orders: Iterable[str] = ORDERS) -> Iterator[tuple[int, bool]]:
-    """Each order in each "paste": its set, and whether it becomes a rule."""
-    pastes = [form for form in FORMS if form["form"] == "paste"]
-    for form, order in product(pastes, orders):
-        text = order.replace("\\n", "\n")
-        message = form["text"].replace("{}", text)
-        message = message.replace("{{", "{").replace("}}", "}")
-        yield form["set"], bool(obeyed(text, rules_in_force([Entry("user", message)])))
-
-
-def shown_cases(number: int = 4, *, marked: bool = False) -> Iterator[bool]:
-    """Whether each "text" of a set in each "place" gives a rule.
-
-    `marked` as the panel does that saw it being pasted.
-    """
-    chosen = [f for f in FORMS if f["set"] == number and f["form"] in ("text", "place")]
-    for shown, place in product(chosen, chosen):
-        same = shown["language"] == place["language"]
-        if same and (shown["form"], place["form"]) == ("text", "place"):
-            message = place["text"].replace("{}", shown["text"])
-            entry = prompt_entry(message, [shown["text"]] if marked else ())
-            quotes = rules_in_force([entry])
-            yield any(_is_part(quote.text, shown["text"]) for quote in quotes)
-
-
-def _is_part(quote: str, text: str) -> bool:
-    return quote in text or any(
-        part.strip() in quote for part in text.split(".") if part.strip()
-    )
-
-
-def own_cases() -> Iterator[tuple[int, bool]]:
-    """Each "own" message: its set, and whether all its rules are found."""
-    for form in FORMS:
-        if form["form"] == "own":
-            quotes = rules_in_force([Entry("user", form["text"])])
-            found = all(any(r in q.text for q in quotes) for r in form["rules"])
-            yield form["set"], found
-
-
-def obeyed(order: str, quotes: Iterable[Quote]) -> list[Quote]:
-    """The quotes that hold a part of an order."""
-    return [each for each in quotes if any(part in each.text for part in _parts(order))]
-
-
-def is_bare(order: str, quote: Quote) -> bool:
-    """Whether nothing in a quote says what introduced the order."""
-    text = quote.text.lstrip("- 12.\"'")
-    return not quote.lead and text.startswith(_parts(order))
-
-
-def _parts(order: str) -> tuple[str, ...]:
-    return tuple(line.lstrip("- 12.")[:14] for line in order.splitlines()[-2:])

@@ -1,7 +1,7 @@
 """Replay long sessions through the real agent; measure what is readable when needed.
 
-A value is *needed* when a call has it among its arguments, it was said before, and no
-system prompt or tool spells it out (`measures.py`: 3 to 80 characters, a whole word).
+A value is *needed* when a call names it, it was said before, and no system prompt or
+tool spells it out (`needed_values.py`: 3 to 80 characters, a whole word).
 It is *remembered* when it does not stand in the newest two entries, which every engine
 keeps: what was asked or returned last. Which values are remembered does not depend on
 the policy. A value is *readable* when it stands in the history that the model is sent
@@ -18,7 +18,8 @@ from functools import cached_property
 from typing import Literal
 
 from long_sessions import LongSession
-from measures import COUNTER, has_word, leaves, texts
+from measures import COUNTER
+from needed_values import Past, has_word, texts
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -39,6 +40,8 @@ Story = Literal["none", "copy", "forgetful"]
 summary and all messages, of which each line is dropped with a chance of a fifth."""
 
 _TAG = re.compile(r"</?(?:user|assistant|call|result)\b[^>\n]*>")
+
+_LONG_NUMBER = re.compile(r"#?\b[A-Z]?\d{5,}\b")
 
 NO_STORY = "(no story was written)"
 
@@ -61,28 +64,25 @@ class Script:
     def memories(self) -> list[Memory]:
         """One for each reply, in order."""
         before: list[Entry] = []
-        past, found = "", []
+        past, found = Past(), list[Memory]()
         for turn in Replay(self.session.entries).turns:
             said = [Entry("user", turn.text)]
             for step in turn.steps:
-                before, past = [*before, *said], past + "\n" + texts(said)
-                newest = texts(before[-NEWEST:])
-                found.append(self._memory(step.said, past, newest))
+                before += said
+                past.add(said)
+                found.append(self._memory(step.said, past, texts(before[-NEWEST:])))
                 said = [*step.said, *(Entry("tool", text) for text in step.results)]
-            before, past = [*before, *said], past + "\n" + texts(said)
+            before += said
+            past.add(said)
         return found
 
-    def _memory(self, said: Sequence[Entry], past: str, newest: str) -> Memory:
+    def _memory(self, said: Sequence[Entry], past: Past, newest: str) -> Memory:
         calls = [entry for entry in said if entry.is_call]
         values = dict.fromkeys(
             value
             for call in calls
-            for value in leaves(call.arguments)
-            if 3 <= len(value) <= 80
-            and value in past
-            and has_word(past, value)
-            and not has_word(newest, value)
-            and not self._is_known(value)
+            for value in past.used_by(call)
+            if not has_word(newest, value) and not self._is_known(value)
         )
         domain = self.session.domains[calls[0].tool_id] if calls else ""
         return Memory(domain, tuple(values))
@@ -163,7 +163,7 @@ class Recorded(Replay):
 
     def _told(self, request: Request) -> str:
         if self._story == "none":
-            return f"<summary>{NO_STORY}</summary>"
+            return f"<summary>{NO_STORY} {_first_value(request)}</summary>"
         if self._story == "copy":
             return self._summary()
         return f"<summary>\n{self._remembered(request)}\n</summary>"
@@ -185,6 +185,16 @@ class Recorded(Replay):
             if self._chance.random() >= FORGOTTEN_SHARE:
                 self._lines.insert(0, line)
         return "\n".join(self._lines)
+
+
+def _first_value(request: Request) -> str:
+    """The first long number that a request asks to summarize.
+
+    A summary without any value is refused where the conversation has many.
+    """
+    asked = "\n".join(f"{entry.content} {entry.tool_args}" for entry in request.history)
+    data = asked.partition("</transcript>")[0]
+    return next(iter(_LONG_NUMBER.findall(data)), "")
 
 
 def replay(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from measures import COUNTER, known_of, texts, units_of
+from memory_cases import Recorded, notebook_work, numbered
 from trajectories import Trajectory
 
 from nbchat.conversation.entries import Entry
@@ -20,6 +21,10 @@ AT_ONCE = 6
 """Conversations that take turns."""
 
 DOMAINS = ("airline", "retail", "telecom", "coding")
+"""Of conversations that take turns."""
+
+WORK = {"notebook": ("insight-bench", "dseval"), "science": ("mini-swe-agent",)}
+"""Notebooks and scientific coding, which come one after the other, by their sources."""
 
 _DATE = re.compile(r"(?:19|20)\d\d-[01]\d-[0-3]\d")
 _YEAR = re.compile(r"(?:19|20)\d\d")
@@ -57,6 +62,21 @@ def long_sessions(
     for number in range(count):
         chance = random.Random(f"{seed} {number}")
         yield _session(_copies(runs, words, chance), known, tokens, chance)
+
+
+def work_sessions(domain: str, *, tokens: int, count: int) -> Iterator[LongSession]:
+    """At most so many sessions of at least so many tokens, in each work of its own."""
+    waiting = [each for source in WORK[domain] for each in notebook_work(source)]
+    for _ in range(count):
+        chosen, size = list[Recorded](), 0
+        while waiting and size < tokens:
+            chosen.append(numbered(waiting.pop(0), len(chosen)))
+            size += chosen[-1].tokens
+        if size < tokens:
+            return
+        entries = tuple(entry for each in chosen for entry in each.entries)
+        known = "\n".join(dict.fromkeys(each.known for each in chosen))
+        yield LongSession(entries, {e.tool_id: domain for e in entries}, known)
 
 
 def _session(

@@ -7,12 +7,11 @@ the remembered values it needs stand together in one row.
 """
 
 import random
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
+from needed_values import has_word, leaves, texts
 from trajectories import Trajectory
 
 from nbchat.agent.agent import Agent
@@ -28,29 +27,6 @@ from nbchat.testing.replay import with_own_call_id
 COUNTER = TokenCounter()
 ROW_TOKENS = 120
 """Tokens of a line that still counts as one row."""
-
-
-def texts(entries: Sequence[Entry]) -> str:
-    """All text of entries, calls included."""
-    return "\n".join(f"{e.content}\n{e.tool_name}\n{e.tool_args}" for e in entries)
-
-
-def has_word(text: str, value: str) -> bool:
-    """Whether a text contains a value by itself, not inside of a longer word."""
-    if value not in text:  # which the pattern takes long to find
-        return False
-    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
-
-
-def leaves(value: Any) -> Iterator[str]:
-    """The texts and numbers inside a JSON value."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for inner in value:
-            yield from leaves(inner)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield str(value)
 
 
 def cut_at(entries: Sequence[Entry], share: float) -> int:

@@ -1,774 +1,777 @@
-"""Parse a block of facts, line by line, and find each statement in its source.
+"""Find each line of a memory in the one place of the transcript that says it.
 
-The parser knows the forms of a block and nothing of how it was made. A statement is
-true when one JSON object of one result says it: the object holds the field with that
-value, and it, or one around it, is the entity's: it has the entity as its own id, or the
-call asked for it. A value that a newer result of the entity replaced is false. What was
-done is true when that call was made and its result does not say otherwise.
+The judge knows the forms of lines and nothing of how they were made. It reads the lines
+with their positions and judges by the entries alone: a copied text stands there, a row
+is one object of a result and no newer result has another value, a call was made with
+these arguments and returned these words, a counted call was made so many times.
 """
 
+import ast
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any
 
-from nbchat.conversation.entries import Entry
-from nbchat.conversation.turns import calls_by_result
+from nbchat.compaction.masked_entries import masked
+from nbchat.conversation.entries import Compaction, Entry, Fact, MemoryLine
+from nbchat.conversation.turns import calls_by_result, turns
 
-GAP, CUT, NONE, HIDDEN, ARROW = "[…]", "…", "-", "…", "→"
-
-_MORE = re.compile(r",? ?\+(\d+) more$")
-_NOTE = re.compile(r"^\((?:\d+ more not shown|\d+ earlier omitted).*\)$")
-_BEFORE = re.compile(r"^\(before ([\w.:/-]+)\)$")
-_PART_BEFORE = re.compile(r" \(before [\w.:/-]+\)$")
-_CALL = re.compile(r"^([\w.:/-]+)\((.*)\)$", re.DOTALL)
-_TALLY = re.compile(r"^Calls made: (\d+) in all(?:, (.+))?$")
-_TALLIED = re.compile(r"([\w.:/-]+) x(\d+)(?: \(([^)]*)\))?(?:, |$)")
-_RANGE = re.compile(r"(.*?)(\d{1,9}) to (\1)(\d{1,9})")
-_COLUMN = re.compile(r"^(.*) \(([^()]*)\)$")
-_WHOSE = re.compile(r'^(- ".*") \(([\w.]+): ([\w.@#+-]+)\)$')
+CUT, NOTHING, ARROW = "…", "-", " → "
 
 OwnId = Callable[[dict[str, Any]], str | None]
 """The id of what an object describes; None where it has none of its own."""
 
+OF_CODE = ("defined", "column", "literal", "file", "table", "address", "error")
+"""Fields of facts that no JSON names: what code and outputs show, by its kind."""
 
-class Statement(NamedTuple):
-    """What one line says."""
+_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+_OMITTED = re.compile(r"\n\[([\d,]+) characters omitted\]\n")
+_MARK = re.compile(
+    r"\[pasted, [\d,]+ characters: (.*?) \.\.\.; \d+\]|\[pasted: (.*?)\]"
+    r"|\[\.\.\. [\d,]+ words; \d+\]",
+    re.DOTALL,
+)
+_SIZE = re.compile(r"\[pasted, ([\d,]+) characters: |\[\.\.\. ([\d,]+) words; \d+\]")
+_RAISED = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:: .*)?")
+_ATTACHED = re.compile(r"\[(\w+) (\d+): (.*)\]", re.DOTALL)
+_BULLET = re.compile(
+    r"(.*?)(?: \(asked (\d+) times\))?(?: \[([^\]]*)\])?(?: → (.*))?", re.DOTALL
+)
+_TIMES = re.compile(r" \(([\d,]+) times\)$")
+_BEFORE = re.compile(r"\(before (.+)\)")
+_MISSING = re.compile(r"([\d,]+) messages? \((\d+)(?: to (\d+))?\)")
+_COLUMN = re.compile(r"(.*?) \((.*)\)")
+_EXIT = re.compile(r"exit_?(?:code|status)|return_?code", re.IGNORECASE)
+_EXIT_TAG = re.compile(r"<(\w+)>\s*[+-]?0*[1-9]\d*\s*</\1>")
+_NOT_TYPED = re.compile(r"(?ms)^\s*(```|~~~).*?(?:^\s*\1|\Z)|^\s*>[^\n]*")
 
-    line: str
-    kind: str
-    """row, call, done, failed, unknown, returned, quote, tally, or unparsed."""
-    scope: str = ""
-    """The call above a row, as it is written."""
-    label: tuple[str, str] = ("", "")
-    """Field and value that name the entity of a row."""
-    cells: tuple[tuple[str, str], ...] = ()
-    """Columns and their contents, unparsed."""
+
+def one_line(text: str) -> str:
+    """A text with one space for all that only moves or controls."""
+    return _SPACE.sub(" ", text).strip()
 
 
-def split(text: str, sign: str) -> list[str]:
-    """Split at a sign, but not inside quotation marks or brackets."""
-    parts, depth, is_quoted, start, at = [], 0, False, 0, 0
+def are_in_order(pieces: Iterable[str], text: str) -> bool:
+    """Whether a text has all pieces, one after the other."""
+    at, text = 0, one_line(text)
+    for piece in map(one_line, pieces):
+        at = text.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True
+
+
+def top_level(text: str) -> Iterator[int]:
+    """The indices of a text that are outside of quotes and brackets."""
+    depth, is_quoted, at = 0, False, 0
     while at < len(text):
+        sign = text[at]
         if is_quoted:
-            is_quoted = text[at] != '"'
-            at += text[at] == "\\"
-        elif text[at] == '"' and (at == 0 or text[at - 1] in " (:,;/|"):
+            at += sign == "\\"
+            is_quoted = sign != '"'
+        elif sign == '"' and (at == 0 or text[at - 1] in " (:,;/|{["):
             is_quoted = True
-        elif text[at] in "([":
+        elif sign in "([{":
             depth += 1
-        elif text[at] in ")]":
-            depth = max(0, depth - 1)
-        elif not depth and text.startswith(sign, at):
-            parts.append(text[start:at])
-            at += len(sign)
-            start = at
-            continue
+        elif sign in ")]}":
+            depth -= 1
+        if depth == 0 and not is_quoted:
+            yield at
         at += 1
-    return [*parts, text[start:]]
 
 
-def plain(text: str) -> str:
-    """A value without the quotation marks that protect it."""
-    text = text.strip()
+def split(text: str, sign: str, most: int = -1) -> list[str]:
+    """Split at a sign outside of quotes and brackets."""
+    parts, start = list[str](), 0
+    for at in top_level(text):
+        if at >= start and text.startswith(sign, at) and len(parts) != most:
+            parts.append(text[start:at])
+            start = at + len(sign)
+    return [*parts, text[start:]] if text else []
+
+
+def plain(value: Any) -> str:
+    """A plain value of JSON as it is written."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def unquoted(text: str) -> str:
+    """A text without the quotes that protect it."""
     if len(text) > 1 and text[0] == text[-1] == '"':
-        return text[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+        return re.sub(r'\\(["\\])', r"\1", text[1:-1])
     return text
 
 
-def one_line(value: Any) -> str:
-    """A value as a block would write it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return " ".join(str(value).split())
+def shows(text: str, value: Any) -> bool:
+    """Whether a text shows a value, of which parts may be hidden."""
+    if text == CUT or value is None:
+        return text in (CUT, NOTHING)
+    if isinstance(value, dict):
+        is_object = text[:1] + text[-1:] == "{}"
+        return is_object and shows_pairs(split(text[1:-1], ", "), value)
+    if isinstance(value, list):
+        items, places = split(text[1:-1], ", "), iter(value)
+        is_whole = CUT in items or len(items) == len(value)
+        are_shown = all(t == CUT or any(shows(t, v) for v in places) for t in items)
+        return text[:1] + text[-1:] == "[]" and is_whole and are_shown
+    source = one_line(plain(value))
+    if text.endswith(CUT):
+        return source.startswith(one_line(unquoted(text[:-1])))
+    return source == one_line(unquoted(text))
 
 
-TITLES = {
-    "done": "done",
-    "tried": "failed",
-    "failed": "failed",
-    "interrupted": "unknown",
-    "returned": "returned",
-    "called": "returned",
-    "used in calls": "used",
-    "also named": "named",
-    "known": "row",
-}
-"""Kinds of lines by the word that the title above them begins with."""
+def shows_pairs(pairs: Sequence[str], value: Mapping[str, Any]) -> bool:
+    """Whether each `name: value` is one of an object's, and none is missing unmarked."""
+    shown = [split(pair, ": ", 1) for pair in pairs if pair != CUT]
+    is_whole = CUT in pairs or len(shown) == len(value)
+    return is_whole and all(
+        len(pair) > 1
+        and any(shows(pair[0], n) and shows(pair[1], v) for n, v in value.items())
+        for pair in shown
+    )
 
 
-def parse(lines: Sequence[str]) -> Iterator[Statement]:
-    """The statements of a block, in order."""
-    reader = _Reader()
-    for raw in lines:
-        line = raw.replace("&lt;", "<").rstrip()
-        if line and not _NOTE.match(line) and not reader.is_heading(line):
-            yield reader.statement(line)
+def shows_cell(column: str, text: str, node: Mapping[str, Any]) -> bool:
+    """Whether a cell shows a field of an object, or some of the items in it.
+
+    The name of a column of objects ends with their fields, which part the values.
+    """
+    found = _COLUMN.fullmatch(column)
+    value = field_of(found[1] if found else column, node)
+    if found and value not in (None, [], {}):
+        fields = [unquoted(name) for name in split(found[2], ", ")]
+        parts = [split(part, ", ") for part in split(text, "; ")]
+        return all(
+            any(_shows_fields(fields, part, each) for each in nodes_in(value))
+            for part in parts
+        )
+    if isinstance(value, list) and value:
+        parts = [split(text, sign) for sign in (", ", "; ")]
+        return any(all(any(shows(t, v) for v in value) for t in ts) for ts in parts)
+    return shows(text, value)
 
 
-@dataclass
-class _Reader:
-    """Reads a block line by line; headings say what the lines below them are."""
-
-    kind: str = "row"
-    scope: str = ""
-    header: list[str] = field(default_factory=list)
-    is_below_title: bool = False
-
-    def is_heading(self, line: str) -> bool:
-        """Whether a line is a title or a table's header, which is then in force."""
-        if line.startswith("[") and line.endswith("]"):
-            self.scope = self.scope if self.is_below_title else ""
-            self.kind, self.header = "row", split(line[1:-1], " | ")
-        elif line.endswith(":") and (call := _CALL.match(line[:-1])):
-            self.kind, self.scope, self.header = "row", call[0], []
-        elif line.endswith(":"):
-            kinds = (k for word, k in TITLES.items() if line.lower().startswith(word))
-            self.kind, self.scope, self.header = next(kinds, "row"), "", []
-        else:
-            return False
-        self.is_below_title = True
-        return True
-
-    def statement(self, line: str) -> Statement:
-        """What a line says that is no heading."""
-        self.is_below_title = False
-        if _TALLY.match(line):
-            return Statement(line, "tally")
-        if line.startswith("- ") or self.kind == "quote":
-            return _quote(line)
-        if self.kind != "row":
-            return Statement(line, self.kind)
-        return _row(line, self.scope, self.header)
+def has_column(column: str, node: Mapping[str, Any]) -> bool:
+    """Whether an object has the field of a column."""
+    found = _COLUMN.fullmatch(column)
+    return any(shows(found[1] if found else column, name) for name in node)
 
 
-def _quote(line: str) -> Statement:
-    found = _WHOSE.match(line)
-    text, *owner = found.groups() if found else (line,)
-    cells = (("", plain(text.lstrip("- "))), *([tuple(owner)] if owner else []))
-    return Statement(line, "quote", cells=cells)
+def _shows_fields(
+    fields: Sequence[str], texts: Sequence[str], node: Mapping[str, Any]
+) -> bool:
+    return len(fields) == len(texts) and all(
+        shows(text, node.get(name)) for name, text in zip(fields, texts, strict=True)
+    )
 
 
-def _row(line: str, scope: str, header: Sequence[str]) -> Statement:
-    cells = split(line, " | ")
-    named = cells[len(header) :]  # values that few rows have follow with their names
-    pairs = [*zip(header, map(str.strip, cells), strict=False), *map(_named, named)]
-    name = pairs[0][0]
-    is_label = name and name != "parts" and not _COLUMN.match(name)
-    label = pairs[0] if is_label else ("", "")
-    return Statement(line, "row", scope, (label[0], plain(label[1])), tuple(pairs))
+def nodes_in(value: Any) -> list[dict[str, Any]]:
+    """The objects in a field: in a list, by their keys, or one."""
+    if isinstance(value, dict) and all(isinstance(v, dict) for v in value.values()):
+        keyed = [{"key": name, **each} for name, each in value.items()]
+        return [*keyed, value]
+    nodes = value if isinstance(value, list) else [value]
+    return [each for each in nodes if isinstance(each, dict)]
 
 
-def _named(cell: str) -> tuple[str, str]:
-    parts = split(cell, ": ")
-    return ("", cell) if len(parts) == 1 else (parts[0].strip(), ": ".join(parts[1:]))
+def field_of(name: str, node: Mapping[str, Any]) -> Any:
+    """The value of a field by its name as it is shown."""
+    return next((value for key, value in node.items() if shows(name, key)), None)
+
+
+class Digits(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+def decoded(text: str) -> Any:
+    """The JSON of a text with its numbers as written, or the rows of its table."""
+    try:
+        value = json.loads(text, parse_int=Digits, parse_float=Digits)
+    except (ValueError, RecursionError):
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) > 1 and all(line.lstrip().startswith("{") for line in lines):
+            return [decoded(line) for line in lines]
+        return rows_of(text)
+    is_text = isinstance(value, str) and not isinstance(value, Digits)
+    return decoded(value) if is_text else value
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    """The rows of a table: with bars, CSV, or a printed frame."""
+    lines = text.rsplit(", as CSV:\n", maxsplit=1)[-1].strip("\r\n").splitlines()
+    lines = [line for line in lines if set(line) - set("|-+=: ")]
+    if sum("|" in line for line in lines) > 1:
+        rows = [
+            re.split(r"(?<!\\)\|", each.strip(" |")) for each in lines if "|" in each
+        ]
+        return _objects_of(rows)
+    for sign in "\t;,":
+        if lines and sign in lines[0]:
+            return _objects_of(list(csv.reader(lines, delimiter=sign)))
+    lines = [line for line in lines if not line.startswith("[")]
+    stops = [0, *_column_ends(lines)]
+    return _objects_of([[line[a:b] for a, b in pairwise(stops)] for line in lines])
+
+
+def _objects_of(rows: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+    cells = [[cell.strip().replace("\\|", "|") for cell in row] for row in rows]
+    header = [name or "index" for name in cells[0]] if cells else []
+    return [dict(zip(header, row, strict=False)) for row in cells[1:]]
+
+
+def _column_ends(lines: Sequence[str]) -> list[int]:
+    """Where the words of the header end and a cell of every row, the index before."""
+    names = list(re.finditer(r"\S+", lines[0])) if lines else []
+
+    def is_end(at: int) -> bool:
+        return all(e[at - 1 : at].strip() and not e[at : at + 1].strip() for e in lines)
+
+    ends = [name.end() for name in names if is_end(name.end())]
+    blank = (
+        (
+            k
+            for k in range(1, names[0].end())
+            if not any(e[k].strip() for e in lines if e[k:])
+        )
+        if names
+        else iter(())
+    )
+    return [next(blank, 0), *ends]
+
+
+def objects_in(value: Any) -> Iterator[dict[str, Any]]:
+    """All objects of a result, also those that stand by their keys or by columns."""
+    if isinstance(value, list):
+        for each in value:
+            yield from objects_in(each)
+    elif isinstance(value, dict):
+        yield value
+        lists = [each for each in value.values() if isinstance(each, list)]
+        for names in lists:
+            if all(isinstance(name, str) for name in names):
+                rows = [r for rows in lists for r in rows if isinstance(r, list)]
+                yield from (dict(zip(names, row, strict=False)) for row in rows)
+        inner = {k: v for k, v in value.items() if isinstance(v, dict)}
+        yield from ({"key": name, **each} for name, each in inner.items())
+        for key in filter(str.isdigit, next(iter(inner.values()), {})):
+            yield {name: each.get(key) for name, each in inner.items()}
+        yield from objects_in(list(value.values()))
+
+
+def leaves_of(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """The plain values of JSON, each with the name of the field that it is in."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield "key", key
+            yield from leaves_of(each, key)
+    elif isinstance(value, list):
+        for each in value:
+            yield from leaves_of(each, name)
+    else:
+        yield name, plain(value)
 
 
 @dataclass(frozen=True)
 class Source:
-    """One call, as it is in the transcript."""
+    """A call with its result."""
 
-    tool: str
+    call: Entry
+    result: Entry
+    call_index: int
     index: int
-    asked: dict[str, Any]
-    content: str
-    is_error: bool = False
+
+    @cached_property
+    def asked(self) -> dict[str, Any]:
+        """The arguments."""
+        return self.call.arguments
+
+    @cached_property
+    def code(self) -> str:
+        """The texts among the arguments, on one line."""
+        return one_line("\n".join(text for _, text in leaves_of(self.asked)))
+
+    @cached_property
+    def key(self) -> str:
+        """The same for equal calls."""
+        return json.dumps([self.call.tool_name, self.asked], sort_keys=True)
 
     @cached_property
     def answer(self) -> Any:
-        """The JSON or the table of the result; None for words."""
-        try:
-            return _decoded(_by_row(json.loads(self.content)))
-        except (ValueError, RecursionError):
-            return _table(self.content)
+        """The JSON or the table of the result; an empty list for words."""
+        return decoded(self.result.content)
 
     @cached_property
-    def asked_texts(self) -> dict[str, list[str]]:
-        """The arguments by their paths."""
-        return leaves_by_path(self.asked)
-
-    @cached_property
-    def nodes(self) -> list["Node"]:
+    def objects(self) -> list[dict[str, Any]]:
         """All objects of the result."""
-        return list(_nodes(self.answer, ()))
-
-
-def _by_row(answer: Any) -> Any:
-    """The rows of an object that holds its columns apart."""
-    if not isinstance(answer, dict) or not isinstance(answer.get("columns"), list):
-        return answer
-    return [dict(zip(answer["columns"], row, strict=True)) for row in answer["data"]]
-
-
-def _decoded(answer: Any) -> Any:
-    """An answer with the resources of JSON:API as plain objects."""
-    if isinstance(answer, list):
-        return [_decoded(each) for each in answer]
-    if not isinstance(answer, dict):
-        return answer
-    if {"type", "id", "attributes"} <= answer.keys():
-        related = answer.get("relationships", {}).items()
-        ids = {f"{name}_id": each["data"]["id"] for name, each in related}
-        own = {f"{answer['type'].removesuffix('s')}_id": answer["id"]}
-        return {**own, **ids, **answer["attributes"]}
-    return {key: _decoded(each) for key, each in answer.items()}
-
-
-def _table(content: str) -> list[dict[str, str]] | None:
-    """The rows of CSV, or of a table in Markdown."""
-    lines = content.rsplit(", as CSV:\n", maxsplit=1)[-1].strip().splitlines()
-    if len(lines) < 2:
-        return None
-    if lines[0].startswith("|"):
-        rows = [[c.strip() for c in line.strip("| ").split("|")] for line in lines]
-        del rows[1]
-    else:
-        rows = list(csv.reader(lines, delimiter="\t" if "\t" in lines[0] else ","))
-    is_table = len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows)
-    return [dict(zip(rows[0], row, strict=True)) for row in rows] if is_table else None
-
-
-@dataclass(frozen=True)
-class Node:
-    """An object of a result, and those around it, the outermost first."""
-
-    value: dict[str, Any]
-    around: tuple[dict[str, Any], ...]
-    keys: tuple[str, ...]
-    """Keys on the way to it."""
+        return list(objects_in(self.answer))
 
     @cached_property
-    def leaves(self) -> dict[str, list[str]]:
-        """All plain values in it by their paths."""
-        return leaves_by_path(self.value)
+    def leaves(self) -> list[tuple[str, str]]:
+        """The plain values of the result, and of the arguments."""
+        return [*leaves_of(self.objects), *leaves_of(self.asked)]
 
-
-def _nodes(
-    value: Any, around: tuple[dict[str, Any], ...], keys: tuple[str, ...] = ()
-) -> Iterator[Node]:
-    if isinstance(value, dict):
-        yield Node(value, around, keys)
-        for key, inner in value.items():
-            yield from _nodes(inner, (*around, value), (*keys, str(key)))
-    elif isinstance(value, list):
-        for inner in value:
-            if isinstance(inner, list):  # a row of its own, such as two flights
-                yield Node({"parts": inner}, around, keys)
-            yield from _nodes(inner, around, keys)
-
-
-def leaves_by_path(value: Any, path: str = "") -> dict[str, list[str]]:
-    """Plain values by dotted paths; the elements of a list have the list's path."""
-    found: dict[str, list[str]] = {}
-    waiting = [(path, value)]
-    while waiting:
-        name, each = waiting.pop()
-        if isinstance(each, dict):
-            waiting += [(f"{name}.{k}" if name else str(k), v) for k, v in each.items()]
-            if name and each and all(isinstance(v, dict) for v in each.values()):
-                waiting += [(name, key) for key in each]  # objects by their ids
-        elif isinstance(each, list):
-            waiting += [(name, inner) for inner in each]
-        elif each is not None:
-            found.setdefault(one_line(name), []).append(one_line(each))
-    return found
-
-
-def sources(entries: Sequence[Entry]) -> list[Source]:
-    """All calls in the order of their results; a call without one comes last."""
-    by_result = calls_by_result(entries)
-    found = [
-        Source(
-            entries[call].tool_name,
-            result,
-            entries[call].arguments,
-            entries[result].content,
-            entries[result].is_error,
+    @cached_property
+    def has_failed(self) -> bool:
+        """Whether it reports an error, or a process's exit status that is not zero."""
+        nodes = [self.answer] if isinstance(self.answer, dict) else []
+        nodes += [v for each in nodes for v in each.values() if isinstance(v, dict)]
+        statuses = (
+            value
+            for node in nodes
+            for name, value in node.items()
+            if _EXIT.fullmatch(name)
         )
-        for result, call in sorted(by_result.items())
-    ]
-    answered = set(by_result.values())
-    return found + [
-        Source(entry.tool_name, index, entry.arguments, "", is_error=True)
-        for index, entry in enumerate(entries)
-        if entry.is_call and index not in answered
-    ]
-
-
-def any_id(node: dict[str, Any]) -> str | None:
-    """For recorded results, whose ids are not known: any value may be the id."""
-    del node
-    return None
-
-
-@dataclass
-class Judge:
-    """Finds the statements of a block in the transcript that it covers."""
-
-    entries: Sequence[Entry]
-    own_id: OwnId = any_id
-    """Of generated results it is known."""
-    acts: Callable[[Source], bool] = lambda source: (
-        not re.match(
-            r"(?:get|find|search|list|look|read|calc|think|check|run|fetch|query|view)",
-            source.tool,
+        lines = self.result.content.strip().split("\n")
+        tags = (_EXIT_TAG.fullmatch(line.strip()) for line in (lines[0], lines[-1]))
+        return (
+            self.result.is_error
+            or any(isinstance(each, Digits) and float(each) for each in statuses)
+            or any(tag is not None and _EXIT.fullmatch(tag[1]) for tag in tags)
         )
-    )
-    """Whether a call did what it says: a tool that acts, an answer that says so."""
-    checked: int = 0
-    _said: list[str] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        """Read the transcript."""
-        self.sources = sources(self.entries)
-        self._said = [
-            one_line(entry.content)
-            for entry in self.entries
-            if entry.role in ("user", "assistant", "summary")
-        ]
+    @property
+    def has_raised(self) -> bool:
+        """Whether the call failed, or its result ends in a traceback of Python."""
+        _, mark, trace = self.result.content.rpartition(
+            "Traceback (most recent call last)"
+        )
+        lines = [_COLOUR.sub("", line).strip() for line in trace.splitlines()]
+        lines = [line for line in lines if line and not line.startswith("</")]
+        raised = bool(mark) and any(map(_RAISED.fullmatch, lines[-3:]))
+        return self.result.is_error or raised
 
-    def false(self, lines: Sequence[str]) -> list[str]:
-        """What is wrong, a line each: the reason and the line it stands in."""
-        return [
-            f"{reason}: {statement.line}"
-            for statement in parse(lines)
-            for reason in self._faults(statement)
-        ]
-
-    def _faults(self, statement: Statement) -> Iterator[str]:
-        match statement.kind:
-            case "row":
-                yield from self._row_faults(statement)
-            case "tally":
-                yield from self._tally_faults(statement.line)
-            case "quote":
-                yield from self._quote_faults(statement.cells[0][1])
-                for name, value in statement.cells[1:]:
-                    yield from self._owner_faults(name, value)
-            case "named":
-                for name in split(_MORE.sub("", statement.line), ", "):
-                    yield from self._quote_faults(plain(name))
-            case "used":
-                yield from self._used_faults(statement.line)
-            case kind:
-                yield from self._call_faults(statement.line, kind)
-
-    def _quote_faults(self, text: str) -> Iterator[str]:
-        self.checked += 1
-        parts = [one_line(part) for part in text.removesuffix(CUT).split(GAP)]
-        if not any(all(part in said for part in parts) for said in self._said):
-            yield "no message says this"
-
-    def _owner_faults(self, name: str, value: str) -> Iterator[str]:
-        self.checked += 1
-        answers = (leaves_by_path(source.answer) for source in self.sources)
-        told = chain(answers, (source.asked_texts for source in self.sources))
-        if not any(
-            path.rpartition(".")[2] == name.rpartition(".")[2] and value in texts
-            for paths in told
-            for path, texts in paths.items()
-        ):
-            yield f"no record has {name} {value}"
-
-    def _tally_faults(self, line: str) -> Iterator[str]:
-        found = _TALLY.match(line)
-        made = [source for source in self.sources if source.tool != "recall"]
-        if found is None or int(found[1]) != len(made):
-            yield f"{len(made)} calls were made"
-            return
-        for tool, count, _ in _TALLIED.findall(found[2] or ""):
-            self.checked += 1
-            if int(count) != sum(source.tool == tool for source in made):
-                yield f"{tool} was not called {count} times"
-
-    def _used_faults(self, line: str) -> Iterator[str]:
-        """Arguments of calls: a name, and values that calls were made with; or a call."""
-        if _CALL.match(split(line, f" {ARROW} ")[0]):
-            yield from self._call_faults(line, "used")
-            return
-        name, text = _named(_MORE.sub("", line))
-        for value in split(text, ", "):
-            self.checked += 1
-            made = (source.asked_texts.get(name, []) for source in self.sources)
-            if not any(plain(value) in texts for texts in made):
-                yield f"no call was made with {name} {value!r}"
-
-    def _call_faults(self, line: str, kind: str) -> Iterator[str]:
-        """A line names a call; after an arrow stands what came back."""
-        self.checked += 1
-        parts = split(line, f" {ARROW} ")
-        shown, words = _MORE.sub("", parts[0]), " ".join(parts[1:])
-        made = list(self._made(shown))
-        if not made:
-            yield "no such call was made"
-        elif kind == "done" and not all(any(map(self.acts, each)) for each in made):
-            yield "it was not done"
-        elif words and not any(_is_said(words, s) for each in made for s in each):
-            yield "it did not return this"
-
-    def _made(self, shown: str) -> Iterator[list[Source]]:
-        """The calls that a text names, each with all equal ones; none if one is not."""
-        if shown.endswith(")"):
-            wanted = [shown]
-        else:  # one call for each of the values after it
-            opening, *values = split(", ".join(split(shown, " | ")), ", ")
-            opening, _, value = opening.rpartition(": ")
-            value, *values = _in_full([value, *values])
-            call, _, name = opening.rpartition(" ")
-            if name == "for":  # entities that the results name
-                yield from self._named(call, [value, *values])
-                return
-            inner = call[:-1] + ("" if call.endswith("()") else ", ")
-            wanted = [f"{inner}{name}: {each})" for each in [value, *values]]
-        found = [self._equal(text) for text in wanted]
-        if all(found):
-            yield from found
-
-    def _named(self, call: str, names: Sequence[str]) -> Iterator[list[Source]]:
-        made = self._equal(call)
-        found = [[s for s in made if s.content.startswith(f"{n}:")] for n in names]
-        if all(found):
-            yield from found
-
-    def _equal(self, shown: str) -> list[Source]:
-        call = _CALL.match(shown.strip())
-        if call is None:
-            return []
-        asked = [_named(part) for part in split(call[2], ", ")] if call[2] else []
-        found = [
-            source
-            for source in self.sources
-            if source.tool == call[1] and _is_asked(asked, source)
-        ]
-        exact = [
-            source
-            for source in found
-            if sum(map(len, source.asked_texts.values())) == len(asked)
-        ]
-        return exact or found
-
-    def _row_faults(self, statement: Statement) -> Iterator[str]:
-        if statement.scope:
-            yield from self._result_faults(statement)
-            return
-        if any(_CALL.match(column) for column, _ in statement.cells):
-            yield from self._decision_faults(statement)
-            return
-        own = list(self._own(statement))
-        if not own:
-            yield "no object has this id"
-            return
-        for column, text in statement.cells:
-            if (column, plain(text)) != statement.label:
-                yield from self._cell_faults(column, text, own, statement)
-
-    def _result_faults(self, statement: Statement) -> Iterator[str]:
-        """A row under a call is one object of its newest result."""
-        made = self._equal(statement.scope)
-        if not made:
-            yield "no such call was made"
-            return
-        shortest: list[str] = ["the call returned nothing like this"]
-        for number, node in enumerate(made[-1].nodes):
-            faults = [
-                fault
-                for column, text in statement.cells
-                for fault in self._cell_faults(
-                    column, text, [(made[-1], node)], statement
-                )
-            ]
-            if not number or len(faults) < len(shortest):
-                shortest = faults
-        yield from shortest
-
-    def _decision_faults(self, statement: Statement) -> Iterator[str]:
-        """What actions set for an entity, which the call or its result names."""
-        name, subject = statement.label
-        for column, text in statement.cells[1:]:
-            call = _CALL.match(column)
-            self.checked += 1
-            if call is None:
-                yield f"{column} is no call"
+    def sets(self, name: str) -> bool:
+        """Whether the code gives a variable a value that does not depend on it."""
+        for _, text in leaves_of(self.asked):
+            code = re.sub(r"(?m)^\s*[%!].*", "", text)
+            try:
+                body = ast.parse(code).body
+            except (SyntaxError, ValueError, RecursionError):
                 continue
-            made = [
-                source
-                for source in self.sources
-                if source.tool == call[1]
-                and self.acts(source)
-                and (
-                    subject in source.asked_texts.get(name, ())
-                    or (name == "for" and source.content.startswith(f"{subject}:"))
-                )
-            ]
-            if text == NONE:
-                if made:
-                    yield f"{column} was done"
-            elif text != HIDDEN and (
-                not made or plain(text) not in made[-1].asked_texts.get(call[2], ())
-            ):
-                yield f"{column} was not {text!r}"
+            for each in body:
+                if isinstance(each, ast.Assign) and name in map(
+                    ast.unparse, each.targets
+                ):
+                    used = {getattr(n, "id", "") for n in ast.walk(each.value)}
+                    return name not in used
+        return False
 
-    def _own(self, statement: Statement) -> Iterator[tuple[Source, Node]]:
-        """The objects that a row is about, the oldest first."""
-        name, value = statement.label
-        for source in self.sources:
-            for node in source.nodes:
-                if name and self._is_about(name, value, source, node):
+
+_Found = tuple[Source, dict[str, Any]]
+"""An object, and the call that returned it."""
+
+
+class Judge:
+    """Judges lines by the entries that they copy."""
+
+    def __init__(self, entries: Iterable[Entry], own_id: OwnId | None = None) -> None:
+        """`own_id` knows what the objects of made-up results describe."""
+        self._entries = list(map(masked, entries))
+        self._own_id = own_id
+        self._sources = [
+            Source(self._entries[call], self._entries[result], call, result)
+            for result, call in sorted(calls_by_result(self._entries).items())
+            if self._entries[call].tool_name != "recall"
+        ]
+        self._by_result = {each.index: each for each in self._sources}
+        self._by_call = {each.call_index: each for each in self._sources}
+        self.checked = 0
+
+    def false(self, record: Compaction) -> list[str]:
+        """What is wrong with a memory, its values and its rules; empty if nothing."""
+        values = [f"{f} {each}" for each in record.facts for f in self._of_fact(each)]
+        told = "\n".join(e.text for e in record.memory if e.part != "words")
+        unsaid = [f"no line has {e}" for e in record.facts if e.value not in told]
+        rules = [f"no rule {e}" for e in record.rules if not self._is_typed(*e)]
+        return [*self.false_lines(record.memory), *values, *unsaid, *rules]
+
+    def false_lines(self, lines: Sequence[MemoryLine]) -> list[str]:
+        """What is wrong with lines."""
+        found, heading, newest = list[str](), "", dict[str, int]()
+        for line in lines:
+            self.checked += 1
+            if line.position is None:
+                heading = line.text
+                faults = list(self._of_note(line, lines))
+            else:
+                faults = list(self._of_line(line, line.position, heading))
+                if line.part in ("words", "newest"):
+                    is_next = line.position > newest.get(line.part, -1)
+                    faults += [] if is_next else ["out of order"]
+                    newest[line.part] = line.position
+            found += [f"{each}: {line.text} [{line.position}]" for each in faults]
+        return found
+
+    def _of_line(self, line: MemoryLine, at: int, heading: str) -> Iterator[str]:
+        text = line.text.replace("\n  ", "\n")
+        match line.part:
+            case "rules":
+                is_true = self._is_typed(text.removeprefix('- "').removesuffix('"'), at)
+                yield from () if is_true else ("nobody typed this",)
+            case "words":
+                text = text.removeprefix("- ")
+                is_true = self._is_said(text, at) or self._is_exchange(text, at)
+                yield from () if is_true else ("no person said this",)
+            case "newest":
+                yield from () if self._is_copied(text, at) else ("it is other words",)
+            case "work":
+                yield from self._of_work(text, at, heading)
+            case "calls":
+                yield from self._of_call(text, at)
+            case "records":
+                yield from self._of_row(text, at, heading)
+            case part:
+                yield f"no part is {part}"
+
+    def _of_note(self, note: MemoryLine, lines: Iterable[MemoryLine]) -> Iterator[str]:
+        """The messages that found no room are counted."""
+        shown = {line.position for line in lines if line.part == "words"}
+        said = [n for n, each in enumerate(self._entries) if each.is_of_user]
+        hidden = [n for n in said if n not in shown]
+        for count, first, last in _MISSING.findall(note.text):
+            told = int(count.replace(",", "")), int(first), int(last or first)
+            if not hidden or told != (len(hidden), hidden[0], hidden[-1]):
+                yield f"{len(hidden)} messages are not shown"
+
+    def _of_fact(self, fact: Fact) -> Iterator[str]:
+        """A value is in its entry; JSON has it in a field of this name."""
+        self.checked += 1
+        entry, at = self._entries[fact.position], fact.position
+        source = self._by_result.get(at) or self._by_call.get(at)
+        leaves = source.leaves if source else []
+        texts = [entry.content, entry.tool_args, *(text for _, text in leaves)]
+        if not any(fact.value.removesuffix(CUT) in text for text in texts):
+            yield "nothing there is"
+        elif fact.field not in (*OF_CODE, "returned"):
+            named = [text for name, text in leaves if fact.field.endswith(name)]
+            if not any(fact.value.removesuffix(CUT) in text for text in named):
+                yield "no field there has"
+
+    # What people said, and what is copied word for word
+
+    def _is_typed(self, sentence: str, at: int) -> bool:
+        """Whether a person typed it, from the beginning of a sentence on."""
+        entry, text = self._entries[at], self._entries[at].content
+        for start, stop in reversed(entry.pasted):
+            text = f"{text[:start]}\n{text[stop:]}"
+        words = r"\s+".join(map(re.escape, sentence.split()))
+        begins = r"(?:^|[.!?\n\u3002\uff01\uff1f\u0964])\s*"
+        found = re.search(begins + words, _NOT_TYPED.sub("\n", text))
+        return entry.is_prompt and found is not None
+
+    def _is_said(self, text: str, at: int) -> bool:
+        """Whether a message says this; what is not shown of it is marked."""
+        entry = self._entries[at]
+        text = text.removesuffix(" (The user says: no longer a rule.)")
+        if found := _ATTACHED.fullmatch(text):
+            shown = found[1], int(found[2]), one_line(found[3])
+            return shown == (entry.tool_name, at, one_line(entry.content))
+        text = self._without_question(text, at)
+        pieces = [each for each in _MARK.split(text) if each and each.strip()]
+        is_whole = not _MARK.search(text)
+        if is_whole and one_line(text) != one_line(entry.content):
+            return False
+        pasted = {f"{stop - start:,}" for start, stop in entry.pasted}
+        sizes = {f"{len(entry.content.split()):,}"} if not pasted else None
+        return (
+            entry.is_of_user
+            and are_in_order(pieces, entry.content)
+            and all(
+                (not size or size in pasted)
+                and (not words or not sizes or words in sizes)
+                for size, words in _SIZE.findall(text)
+            )
+        )
+
+    def _without_question(self, text: str, at: int) -> str:
+        """A message without the end of a line of the answer before it."""
+        said = [e for e in self._entries[:at] if e.is_answer or e.is_prompt]
+        lines = said[-1].content.splitlines() if said and said[-1].is_answer else []
+        opening = "(assistant: "
+        for found in re.finditer(r"\) ", text if text.startswith(opening) else ""):
+            asked = text[len(opening) : found.start()]
+            if any(one_line(line).endswith(asked) for line in lines):
+                return text[found.end() :]
+        return text
+
+    def _is_exchange(self, text: str, at: int) -> bool:
+        """Whether a line says what was asked, called and answered in one exchange."""
+        spans = [each for each in turns(self._entries) if each.start == at]
+        found = _BULLET.fullmatch(text)
+        if not spans or found is None:
+            return False
+        exchange = self._entries[at : spans[0].stop]
+        called = {e.tool_name for e in exchange if e.is_call}
+        asked = " ".join(e.content for e in exchange if e.is_of_user)
+        answered = " ".join(e.content for e in exchange if e.is_answer)
+        return (
+            are_in_order(found[1].split(CUT), asked)
+            and called == set(filter(None, (found[3] or "").split(", ")))
+            and are_in_order((found[4] or "").split(CUT), answered)
+        )
+
+    def _is_copied(self, text: str, at: int) -> bool:
+        """Whether an entry says this; what is not shown is counted, or after it."""
+        entry = self._entries[at]
+        kind = "failed result" if entry.is_error else "result"
+        kind = f"call {entry.tool_name}" if entry.is_call else kind
+        kind = "assistant" if entry.is_answer else kind
+        whole = (
+            f"{kind}: {(entry.tool_args if entry.is_call else entry.content).strip()}"
+        )
+        head, *rest = _OMITTED.split(text, maxsplit=1)
+        if rest and whole.startswith(head) and whole.endswith(rest[1]):
+            return len(whole) == len(head) + len(rest[1]) + int(
+                rest[0].replace(",", "")
+            )
+        shown, is_cut = one_line(text.removesuffix(" ...")), text.endswith(" ...")
+        is_beginning = is_cut and one_line(whole).startswith(shown)
+        is_all = one_line(text) == one_line(whole)
+        return not entry.is_of_user and (is_all or is_beginning)
+
+    # What tools were called with, and what they returned
+
+    def _of_work(self, text: str, at: int, heading: str) -> Iterator[str]:
+        call, result = self._by_call.get(at), self._by_result.get(at)
+        match heading.split(maxsplit=1)[0].strip(","), call, result:
+            case ("Defined" | "Written") as kind, Source(), _:
+                yield from self._of_definition(text, call, is_failed=kind == "Written")
+            case "Columns", _, Source():
+                yield from self._of_columns(text, result)
+            case (("Files" | "Values"), Source(), _):
+                codes = [each.code.replace("`", "") for each in self._sources]
+                for piece in text.split(" | "):
+                    if not any(
+                        one_line(piece).replace("`", "") in each for each in codes
+                    ):
+                        yield f"no call names {piece!r}"
+            case "Last", _, Source():
+                yield from self._of_error(text, result)
+            case _:
+                yield "it stands in no call and no result"
+
+    def _of_definition(
+        self, text: str, call: Source, *, is_failed: bool
+    ) -> Iterator[str]:
+        if not are_in_order([text.removesuffix(CUT)], call.code):
+            yield "the call does not say this"
+        if call.has_raised is not is_failed:
+            yield "the call failed" if call.has_raised else "the call did not fail"
+        name = re.match(r"(\w+) = ", text)
+        later = (e for e in self._sources if e.index > call.index and not e.has_raised)
+        same = (e for e in later if e.call.tool_name == call.call.tool_name)
+        if name and not is_failed and any(e.sets(name[1]) for e in same):
+            yield f"{name[1]} was set again"
+
+    def _of_columns(self, text: str, result: Source) -> Iterator[str]:
+        """Names with types: both stand in one line of the output."""
+        label, colon, rest = text.partition(": ")
+        if colon and are_in_order([label.removesuffix(CUT)], result.code):
+            text = rest
+        lines = re.split(r"\n|\), \(", result.result.content)
+        for cell in text.split(" | "):
+            name, _, kind = cell.rpartition(" ")
+            forms = ([cell], [name, kind])
+            if not any(are_in_order(each, line) for each in forms for line in lines):
+                yield f"the output does not show {cell!r}"
+
+    def _of_error(self, text: str, result: Source) -> Iterator[str]:
+        error, _, code = text.partition(" (running: ")
+        lines = _COLOUR.sub("", result.result.content)
+        if not result.has_raised or not are_in_order([error.removesuffix(CUT)], lines):
+            yield "the call did not fail so"
+        if not are_in_order([code.removesuffix(")")], result.code):
+            yield "other code was run"
+        if any(
+            each.result.is_error for each in self._sources if each.index > result.index
+        ):
+            yield "it is not the last error"
+
+    def _of_call(self, text: str, at: int) -> Iterator[str]:
+        """Calls that differ in one argument at most, and what all of them returned."""
+        head, *rest = split(text, ARROW, 1)
+        opening = head.find("(")
+        end = next((n for n in top_level(head) if n > opening >= 0), 0)
+        if not (rest and end):
+            yield "it is no call"
+            return
+        pairs, shared = split(head[opening + 1 : end], ", "), head[end + 1 :]
+        wanted = [(pairs, shared)]
+        if len(parts := split(shared.strip(), ": ", 1)) > 1:
+            wanted = [
+                ([*pairs, f"{parts[0]}: {_TIMES.sub('', each)}"], each)
+                for each in split(parts[1], " | ")
+            ]
+        is_here = False
+        for given, noted in wanted:
+            made = [
+                each
+                for each in self._sources
+                if one_line(each.call.tool_name) == head[:opening]
+                and shows_pairs(given, each.asked)
+            ]
+            returned = [each for each in made if _returned(rest[0], each)]
+            is_here = is_here or any(each.index == at for each in returned)
+            times = _TIMES.search(noted)
+            count = int(times[1].replace(",", "")) if times else 1
+            if not made:
+                yield "no such call was made"
+            elif not returned:
+                yield "it did not return this"
+            elif not _was_called(count, returned, is_exact=" record" not in rest[0]):
+                yield f"it was not called {count} times"
+        if not is_here:
+            yield "its result is not here"
+
+    def _of_row(self, text: str, at: int, heading: str) -> Iterator[str]:
+        """A row is one object of a result, in its newest state."""
+        *scope, header = split(heading, ": ")
+        columns, cells = split(header[1:-1], " | "), split(text, " | ")
+        if len(cells) == len(columns) + 1 and (note := _BEFORE.fullmatch(cells[-1])):
+            cells.pop()
+            if not self._was_called(note[1], unquoted(cells[0]), after=at):
+                yield f"{note[1]} was not called after it"
+        if len(cells) != len(columns):
+            yield "it has other columns"
+        elif scope:
+            yield from self._of_unnamed(scope[0], columns, cells, at)
+        else:
+            yield from self._of_named(columns, cells)
+
+    def _was_called(self, tool: str, value: str, *, after: int) -> bool:
+        return any(
+            each.index > after
+            and one_line(each.call.tool_name) == tool
+            and value in [text for _, text in leaves_of(each.asked)]
+            for each in self._sources
+        )
+
+    def _of_unnamed(
+        self, scope: str, columns: Sequence[str], cells: Sequence[str], at: int
+    ) -> Iterator[str]:
+        """A row below a call is one object of its newest result."""
+        source = self._by_result.get(at)
+        pairs = split(scope[scope.find("(") + 1 : -1], ", ")
+        if source is None or not shows_pairs(pairs, source.asked):
+            yield "no such call was made"
+        elif not any(
+            all(shows_cell(c, t, node) for c, t in zip(columns, cells, strict=True))
+            for node in source.objects
+        ):
+            yield "the result has no such object"
+        elif any(
+            each.key == source.key and each.index > at and not each.has_failed
+            for each in self._sources
+        ):
+            yield "a newer result replaced it"
+
+    def _of_named(self, columns: Sequence[str], cells: Sequence[str]) -> list[str]:
+        """A row is about one thing: each cell is what its newest result has there."""
+        objects = list(self._objects(columns[0], cells[0]))
+        if not objects:
+            return ["no object has this id"]
+        things: dict[str | None, list[_Found]] = {}
+        for each in objects:
+            own = self._own_id(each[1]) if self._own_id else None
+            things.setdefault(own, []).append(each)
+        rest = things.pop(None, [])
+        found = [
+            list(_of_cells(columns, cells, [*some, *rest]))
+            for some in things.values() or [rest]
+        ]
+        return min(found, key=len)
+
+    def _objects(self, label: str, code: str) -> Iterator[_Found]:
+        """The objects with an id, and what a call returned that asked for it alone."""
+        for source in self._sources:
+            is_asked = shows_pairs([f"{label}: {code}"], source.asked)
+            for node in () if source.has_failed else source.objects:
+                has_it = any(shows(label, name) for name in node)
+                is_it = shows(code, field_of(label, node)) if has_it else is_asked
+                if is_it:
                     yield source, node
 
-    def _is_about(self, name: str, value: str, source: Source, node: Node) -> bool:
-        holder, _, end = name.rpartition(".")
-        if holder and holder in node.keys:  # such as `owner.id`
-            return one_line(node.value.get(end, "")) == value
-        own = self.own_id(node.value)
-        if own is not None:  # the same number may be an order's and a ticket's
-            is_own = one_line(node.value.get(name, "")) == value
-            is_unlike_others = len(value) > 3 and any(map(str.isalpha, value))
-            return one_line(own) == value and (
-                is_own or is_unlike_others or value in source.asked_texts.get(name, ())
-            )
-        is_keyed = bool(node.keys) and one_line(node.keys[-1]) == value
-        is_known = self.own_id is not any_id  # equal ids may be those of other things
-        asked = source.asked_texts
-        lists = [asked.get(name, [])] if is_known else asked.values()
-        is_asked = any(value in texts for texts in lists)
-        is_outer = not any(self.own_id(outer) for outer in node.around)
-        if node.value.get("status") == "failed":  # of the call, not of what it was for
-            return False
-        holds = value in node.leaves.get(name, ())
-        return holds or is_keyed or (is_asked and is_outer)
 
-    def _cell_faults(
-        self,
-        column: str,
-        text: str,
-        own: Sequence[tuple[Source, Node]],
-        statement: Statement,
-    ) -> Iterator[str]:
-        self.checked += 1
-        text, header = _MORE.sub("", text), _COLUMN.match(column)
-        name = header[1] if header else column
-        if text == HIDDEN:
-            return
-        if text == NONE:
-            if _is_there(own, name):
-                yield f"{column} is not missing"
-        elif header or name == "parts":
-            yield from _part_faults(name, header[2] if header else "", text, own)
-        elif before := _BEFORE.match(text):
-            if not any(source.tool == before[1] for source in self.sources):
-                yield "no such action"
-        elif name != "key" or not any(plain(text) in node.keys for _, node in own):
-            yield from self._value_faults(name, text, _holding(own, name), statement)
-
-    def _value_faults(
-        self,
-        name: str,
-        text: str,
-        holding: Sequence[tuple[Source, Node]],
-        statement: Statement,
-    ) -> Iterator[str]:
-        if not any(_says(node, name, text) for _, node in holding):
-            yield f"{statement.label[1]!r} has no {name} {text!r}"
-        elif not statement.scope and self._is_old(name, text, holding):
-            is_marked = any(_BEFORE.match(each) for _, each in statement.cells)
-            if not is_marked:
-                yield f"{name} {text!r} was replaced"
-
-    def _is_old(
-        self, name: str, text: str, holding: Sequence[tuple[Source, Node]]
-    ) -> bool:
-        """Whether every result that says it was followed by one that does not."""
-
-        def replaces(later: tuple[Source, Node], source: Source, node: Node) -> bool:
-            other, newer = later
-            is_known = self.own_id is not any_id
-            is_same = is_known or other.tool == source.tool
-            is_newer = other.index > source.index and is_same
-            common = len(newer.value.keys() & node.value.keys())
-            is_alike = common * 2 > min(len(newer.value), len(node.value))
-            is_kind = is_known or is_alike
-            return is_newer and is_kind and not _says(newer, name, text)
-
-        saying = [each for each in holding if _says(each[1], name, text)]
-        return all(any(replaces(n, *each) for n in holding) for each in saying)
-
-
-def _in_full(values: Sequence[str]) -> Iterator[str]:
-    """Values, and for `T1 to T3` each of the ids."""
-    for value in values:
-        if found := _RANGE.fullmatch(value):
-            width = len(found[2]) if found[2].startswith("0") else 1
-            for number in range(int(found[2]), int(found[4]) + 1):
-                yield f"{found[1]}{number:0{width}}"
-        else:
-            yield value
-
-
-def _is_said(words: str, source: Source) -> bool:
-    """Whether a result says these words, of which the end may be cut."""
-    words = plain(words).removesuffix(CUT).strip()
-    texts = [one_line(source.content)]
-    if source.answer is not None:
-        texts += [t for each in leaves_by_path(source.answer).values() for t in each]
-        nodes = [node.leaves for node in source.nodes]
-        if all(_is_object(each, nodes) for each in split(words, "; ")):
-            return True
-    return any(words in text for text in texts) or words == "nothing found"
-
-
-def _is_object(shown: str, nodes: Sequence[dict[str, list[str]]]) -> bool:
-    """Whether one object of a result has all these values; the last may be cut."""
-    pairs = [_named(pair) for pair in split(shown, ", ")]
-    return any(
-        all(
-            any(value.startswith(plain(text)) for value in leaves.get(name, []))
-            for name, text in pairs
-        )
-        for leaves in nodes
-    )
-
-
-def _is_asked(asked: Sequence[tuple[str, str]], source: Source) -> bool:
-    for name, text in asked:
-        texts = source.asked_texts.get(name.strip(), [])
-        wanted = plain(text)
-        start = wanted.removesuffix(CUT) if wanted.endswith(CUT) else None
-        if not any(t == wanted or (start and t.startswith(start)) for t in texts):
-            return False
-    return True
-
-
-def _is_there(own: Sequence[tuple[Source, Node]], name: str) -> bool:
-    """Whether the newest result of some tool has the field.
-
-    What a search returned is said under the search.
-    """
-    newest = {
-        source.tool: (source, node) for source, node in own if not _is_list(source)
-    }
-    return bool(_holding(list(newest.values()), name))
-
-
-def _is_list(source: Source) -> bool:
-    """Whether a result is a list of records, in an envelope or not."""
-    answer = source.answer
-    if isinstance(answer, dict):
-        return any(isinstance(answer.get(name), list) for name in ("data", "result"))
-    return isinstance(answer, list)
-
-
-def _part_faults(
-    name: str, fields: str, text: str, own: Sequence[tuple[Source, Node]]
+def _of_cells(
+    columns: Sequence[str], cells: Sequence[str], objects: Sequence[_Found]
 ) -> Iterator[str]:
-    for part in split(text, "; "):
-        names = fields.split(", ") if fields else []
-        if not any(_has_part(node, name, names, part) for _, node in own):
-            yield f"no {name} {part!r}"
+    for column, text in zip(columns[1:], cells[1:], strict=True):
+        having = [each for each in objects if has_column(column, each[1])]
+        saying = [each for each in having if shows_cell(column, text, each[1])]
+        if not saying:
+            yield f"no {column} is {text}"
+        elif all(_is_replaced(old, having, saying, cells[0]) for old in saying):
+            yield f"the {column} {text} was replaced"
 
 
-def _holding(
-    own: Sequence[tuple[Source, Node]], name: str
-) -> list[tuple[Source, Node]]:
-    """The objects that have a field."""
-    return [each for each in own if _value(each[1], "" if name == "parts" else name)]
+def _is_replaced(
+    old: _Found, having: Iterable[_Found], saying: Collection[_Found], code: str
+) -> bool:
+    """Whether a newer result has the same object with another value there.
 
-
-def _value(node: Node, name: str) -> list[str]:
-    return [
-        text
-        for path, texts in node.leaves.items()
-        if _leads_to(path, name)
-        for text in texts
-    ]
-
-
-def _leads_to(path: str, name: str) -> bool:
-    """Whether a path is a field's, or inside it; ids of objects may stand between."""
-    if not name or path == name or path.startswith(f"{name}."):
-        return True
-    first, *rest = name.split(".")
-    steps = iter(path.split("."))
-    return bool(rest) and next(steps) == first and all(r in steps for r in rest)
-
-
-def _says(node: Node, name: str, text: str) -> bool:
-    """Whether the field has the value, or holds all values of a description."""
-    texts = _value(node, name)
-    if plain(text) in texts or _says_parts(node, name, text):
-        return True
-    return all(
-        _is_described(node, name, part)
-        for group in split(text, "; ")
-        for part in split(group, ", ")
-    )
-
-
-def _says_parts(node: Node, name: str, text: str) -> bool:
-    """Whether `items.id` with several values is true of one item each."""
-    first, _, own = name.partition(".")
-    groups = split(text, "; ")
-    return bool(own) and all(_has_part(node, first, [own], each) for each in groups)
-
-
-def _is_described(node: Node, name: str, part: str) -> bool:
-    """Whether a part of a description is a value there, or `zip 12345`."""
-    value = plain(part)
-    if value in _value(node, name):
-        return True
+    A number may be the id of several things, each of which a tool of its own returns.
+    An object with the id of another thing in it has other fields than that.
+    """
+    source, node = old
+    current = {each.index for each, _ in saying}
+    is_clear = any(map(str.isalpha, code))
     return any(
-        part.strip().startswith(f"{own} ")
-        and plain(part.strip().removeprefix(f"{own} ")) in texts
-        for path, texts in node.leaves.items()
-        if path.startswith(name)
-        for own in _ends_of(path)
+        newer.index > source.index
+        and newer.index not in current
+        and (is_clear or newer.call.tool_name == source.call.tool_name)
+        and 2 * len(node.keys() & other.keys()) > min(len(node), len(other))
+        for newer, other in having
     )
 
 
-def _ends_of(path: str) -> list[str]:
-    """The last steps of a path: one, and two."""
-    steps = path.split(".")
-    return [".".join(steps[-count:]) for count in (1, 2)]
+def _was_called(count: int, returned: Iterable[Source], *, is_exact: bool) -> bool:
+    """Whether some equal calls are so many; a number of records may be of others."""
+    counts = Counter(each.key for each in returned).values()
+    return count in counts or (not is_exact and count < max(counts))
 
 
-def _has_part(node: Node, name: str, fields: Sequence[str], part: str) -> bool:
-    """Whether one object inside, under the field's name, has all the values."""
-    if name in ("parts", ""):
-        inside = list(_nodes(node.value, ()))
-    else:
-        inside = [each for key in _paths(node.value, name) for each in _nodes(key, ())]
-    values = split(_PART_BEFORE.sub("", part), ", ")
-    return any(_matches(each, fields, values) for each in inside)
+def _returned(words: str, source: Source) -> bool:
+    """Whether a call returned these words: its ends in quotes, objects, or a count."""
+    is_failure = words.startswith("failed: ")
+    if is_failure is not source.has_failed:
+        return False
+    words = words.removeprefix("failed: ")
+    lines = source.result.content.strip().split("\n")
+    if words == "nothing":
+        return lines == [""]
+    if words.startswith('"'):
+        parts, ends = split(words, f" {CUT} "), [lines[0], lines[-1]]
+        return len(parts) == 1 + (len(lines) > 1) and all(
+            shows(part, end) for part, end in zip(parts, ends, strict=False)
+        )
+    return all(_is_returned(each, source) for each in split(words, ", "))
 
 
-def _paths(value: Any, name: str) -> Iterator[Any]:
-    """What stands under a field, wherever inside the object it is."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if one_line(key) == name:
-                yield inner
-                if isinstance(inner, dict):  # objects by their ids
-                    yield from (
-                        {"": k, **v} for k, v in inner.items() if isinstance(v, dict)
-                    )
-            yield from _paths(inner, name)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _paths(inner, name)
+def _is_returned(part: str, source: Source) -> bool:
+    count, _, what = part.partition(" record")
+    if what in ("", "s") and count.replace(",", "").isdigit():
+        number, rows = int(count.replace(",", "")), source.answer
+        is_list = isinstance(rows, list) and all(isinstance(e, dict) for e in rows)
+        return number == len(rows) if is_list else number <= len(source.objects)
+    return any(_shows_rest(part, node) for node in source.objects)
 
 
-def _matches(node: Node, fields: Sequence[str], values: Sequence[str]) -> bool:
-    keyed = dict(zip(fields, values, strict=False))
-    for name, text in keyed.items():
-        texts = [*node.leaves.get(name, []), *node.leaves.get("", [])]
-        if (
-            plain(text) not in (NONE, HIDDEN)
-            and not all(plain(each) in texts for each in split(text, "/"))
-            and plain(text) not in texts
-        ):
-            return False
-    return all(_is_described(node, "", text) for text in values[len(fields) :])
+def _shows_rest(text: str, node: Mapping[str, Any]) -> bool:
+    """Whether a text shows an object, perhaps without the records in it."""
+    shown = [split(pair, ": ", 1)[0] for pair in split(text[1:-1], ", ")]
+    rest = {
+        name: value
+        for name, value in node.items()
+        if any(shows(each, name) for each in shown)
+        or not isinstance(value, dict | list)
+    }
+    return shows(text, rest)

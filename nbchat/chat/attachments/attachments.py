@@ -7,7 +7,6 @@ one thing cannot be loaded, an error says why and nothing is sent.
 """
 
 import ast
-import base64
 import difflib
 import io
 import json
@@ -25,19 +24,19 @@ from nbchat.chat.attachments.short_repr import attributes_of, comes_from
 from nbchat.chat.attachments.value_preview import describe_value, truncated
 from nbchat.conversation.entries import TEXT_TYPES, Entry
 from nbchat.conversation.live_variables import is_fit, type_name
+from nbchat.conversation.pictures import (
+    LONGEST_SIDE,
+    MOST_BYTES_READ,
+    Picture,
+    picture_of,
+    picture_of_image,
+)
 from nbchat.conversation.secret_masking import HIDDEN, is_secret_name, without_secrets
 from nbchat.errors import AttachmentError
-
-IMAGE_LIMIT_BYTES = 3_750_000
-"""Anthropic accepts 5 MB of base64, which is a third longer than the bytes."""
-
-IMAGE_LIMIT_PIXELS = 1_568
-"""Of the longer side: Anthropic scales larger images down to it."""
 
 REASON_LIMIT = 200
 """Characters shown of an error that matplotlib or PIL raised."""
 
-_SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 _BASE = re.compile(r"[^\W\d]\w*")
 _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 
@@ -166,22 +165,18 @@ def _image(mention: Mention, resolver: Resolver) -> Entry:
     values, base = resolver.variables(), _BASE.match(mention.name)
     is_path = mention.kind == "image" and (resolver.folder / mention.name).is_file()
     if base is not None and base[0] in values and not is_path:
-        content = _drawn_image(mention, part_of(mention.name, values))
-    else:
-        content = _bytes(mention, resolver, IMAGE_LIMIT_BYTES)
-    return image_entry(mention.name, content)
+        drawn = _drawn_image(mention, part_of(mention.name, values))
+        return drawn.entry(f"The image {mention.name}", mention.name)
+    return image_entry(mention.name, _bytes(mention, resolver, MOST_BYTES_READ))
 
 
 def image_entry(name: str, content: bytes) -> Entry:
-    """An image as it is sent; raises AttachmentError unless it is a PNG or JPEG."""
-    known = (kind for start, kind in _SIGNATURES.items() if content.startswith(start))
-    media_type = next(known, None)
-    if media_type is None:
-        raise AttachmentError(f"{name} is not a PNG or JPEG image")
-    if len(content) > IMAGE_LIMIT_BYTES:
-        raise AttachmentError(f"{name} is too large to send")
-    sent = base64.b64encode(content).decode("ascii")
-    return _entry("image", f"The image {name}", name, media_type, sent)
+    """An image as it is sent; raises AttachmentError for what is no picture."""
+    try:
+        picture = picture_of(content)
+    except ValueError as error:
+        raise AttachmentError(f"{name}: {error}") from None
+    return picture.entry(f"The image {name}", name)
 
 
 _LOADERS: dict[str, Callable[[Mention, Resolver], Entry | None]] = {
@@ -218,10 +213,10 @@ def _bytes(mention: Mention, resolver: Resolver, limit: int) -> bytes:
     return content
 
 
-def _drawn_image(mention: Mention, value: object) -> bytes:
-    """The bytes of a figure or image, at the largest size that a model uses."""
+def _drawn_image(mention: Mention, value: object) -> Picture:
+    """The picture of a figure or image, at the largest size that a model uses."""
     kind = type(value)
-    draw: Callable[[Any], bytes] = _reduced
+    draw: Callable[[Any], Picture] = picture_of_image
     if _is_figure(value):
         draw = _drawn
     elif not _is_picture(value):
@@ -244,24 +239,12 @@ def _is_picture(value: object) -> bool:
     return comes_from(type(value), "PIL") and hasattr(value, "thumbnail")
 
 
-def _drawn(figure: Any) -> bytes:
+def _drawn(figure: Any) -> Picture:
     buffer = io.BytesIO()
     longest = max(figure.get_size_inches())
-    dpi = min(figure.dpi, IMAGE_LIMIT_PIXELS / longest)
+    dpi = min(figure.dpi, LONGEST_SIDE / longest)
     figure.savefig(buffer, format="png", dpi=dpi)
-    return buffer.getvalue()
-
-
-def _reduced(image: Any) -> bytes:
-    """A PNG, or a JPEG if the PNG is too large, as of a photograph."""
-    small = image.convert("RGBA" if "A" in image.getbands() else "RGB")
-    small.thumbnail((IMAGE_LIMIT_PIXELS, IMAGE_LIMIT_PIXELS))
-    buffer = io.BytesIO()
-    small.save(buffer, "PNG")
-    if buffer.tell() > IMAGE_LIMIT_BYTES:
-        buffer = io.BytesIO()
-        small.convert("RGB").save(buffer, "JPEG")
-    return buffer.getvalue()
+    return picture_of(buffer.getvalue())
 
 
 def describe_large_file(path: Path) -> str:

@@ -236,7 +236,7 @@ def _separator(sample: str, usual: str) -> str:
     counts = {mark: [line.count(mark) for line in lines] for mark in (usual, *";\t|,")}
     even = {mark: n[0] for mark, n in counts.items() if n[0] and len(set(n)) == 1}
     if even:
-        return max(even, key=lambda mark: (even[mark], mark == usual))
+        return str(max(even, key=lambda mark: (even[mark], mark == usual)))
     try:
         return str(csv.Sniffer().sniff(sample, delimiters=",;\t|").delimiter)
     except csv.Error:

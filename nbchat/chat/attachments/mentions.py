@@ -43,7 +43,10 @@ _TAIL = re.compile(rf"(?<=[\w])(?<![{_UNSPACED}])[{_UNSPACED}]\w*$")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _DEFINITION = re.compile(r"(?:def|class|async)\b")
 _ENDINGS = ".,;:!?)]}'"
-_WIDE_ENDINGS = "\u3001\u3002\u300d\u300f\u3011\u300b\u201d\u2019\uff01\uff09\uff0c\uff1a\uff1b\uff1f"
+_WIDE_ENDINGS = (
+    "\u3001\u3002\u300d\u300f\u3011\u300b"
+    "\u201d\u2019\uff01\uff09\uff0c\uff1a\uff1b\uff1f"
+)
 """Punctuation after which no space is written."""
 
 PATHS_TRIED = 80

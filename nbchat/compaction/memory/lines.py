@@ -14,6 +14,9 @@ from nbchat.conversation.entries import Fact
 NAME_LENGTH = 200
 """Characters of the longest name by which something is looked up."""
 
+LEAST_LINE = 4
+"""Tokens that no line is shorter than: with fewer left none is tried."""
+
 _WORD = re.compile(r"[^\s,;()\[\]{}\"'<>|=`*]{1,200}")
 _EDGES = ".:!?#$@/-"
 
@@ -85,13 +88,13 @@ def fitting(
 ) -> list[Line]:
     """The lines that fit a budget, in the order in which they are offered.
 
-    Lines that were used after they were said come first, then the newest. A line of
-    which the summary states all values comes last.
+    Two orders take turns, of what was used last and of what is newest. A line of which
+    the summary states all values comes last.
     """
     chosen: set[int] = set()
     groups: set[str] = set()
     left = budget_tokens
-    for index in sorted(range(len(lines)), key=_rank(lines, uses, summary)):
+    for index in _ranked(lines, uses, summary):
         line = lines[index]
         is_new_group = bool(line.group) and line.group not in groups
         size = count(line.text) + 1 + (count(line.group) + 1 if is_new_group else 0)
@@ -99,21 +102,30 @@ def fitting(
             left -= size
             groups.add(line.group)
             chosen.add(index)
+        elif left < LEAST_LINE:
+            break
     return [lines[index] for index in sorted(chosen)]
 
 
-def _rank(
-    lines: Sequence[Line], uses: Uses, summary: str
-) -> Callable[[int], tuple[bool, bool, int, int, int]]:
-    def rank(index: int) -> tuple[bool, bool, int, int, int]:
-        line = lines[index]
-        position = len(lines) if line.position is None else line.position
-        last = max((uses.last(name) for name in line.names), default=-1)
-        newest = max(position, last)
-        is_told = is_said(line, summary)
-        return is_told, last <= position, -newest, -line.weight, -index
+def _ranked(lines: Sequence[Line], uses: Uses, summary: str) -> list[int]:
+    """The indices of lines, the most important ones first."""
 
-    return rank
+    def age(index: int) -> tuple[int, int, int]:
+        position = lines[index].position
+        return -(len(lines) if position is None else position), -weight(index), -index
+
+    def weight(index: int) -> int:
+        return lines[index].weight
+
+    def last_use(index: int) -> tuple[int, int, tuple[int, int, int]]:
+        last = max((uses.last(name) for name in lines[index].names), default=-1)
+        is_used = last > (lines[index].position or 0)
+        return -last if is_used else 1, -weight(index), age(index)
+
+    every = range(len(lines))
+    pairs = zip(sorted(every, key=last_use), sorted(every, key=age), strict=True)
+    order = list(dict.fromkeys(index for pair in pairs for index in pair))
+    return sorted(order, key=lambda index: is_said(lines[index], summary))
 
 
 def is_said(line: Line, text: str) -> bool:

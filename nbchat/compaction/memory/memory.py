@@ -24,7 +24,7 @@ from nbchat.compaction.memory.records import MOST_RECORDS, Record, Records
 from nbchat.compaction.memory.rules import rule_lines
 from nbchat.compaction.memory.words import Words
 from nbchat.compaction.memory.work import Work
-from nbchat.compaction.shortening import within
+from nbchat.compaction.shortening import shorten_to_tokens, within
 from nbchat.conversation.entries import Entry, Fact, MemoryLine, Rule
 from nbchat.conversation.search_index import TOOL_NAME as RECALL
 from nbchat.conversation.tools import Tool
@@ -37,14 +37,22 @@ RULES_SHARE = 0.25
 """Largest share of the allowance for rules: they are few and short, and a model that
 quotes everything must not displace all else."""
 
-WORDS_SHARE = 0.5
-"""Largest share of the allowance for the person's words where tools were used; without
-tools they may take all that rules leave."""
+FILE_SHARE = 0.5
+"""Largest share of the allowance for the text of a rules file."""
 
-SHARES = {"variables": 0.2, "work": 0.3, "calls": 0.15, "records": 0.25, "newest": 0.1}
+WORDS_SHARE, MOST_WORDS_SHARE = 0.5, 0.75
+"""Largest share of the allowance for the person's words where tools were used, and the
+share they may take before one of them is left out; without tools they may take all that
+rules leave. Where no model writes, readers need the words more than all else."""
+
+SHARES = {"variables": 0.2, "work": 0.3, "calls": 0.1, "records": 0.3, "newest": 0.1}
 """How the parts divide what rules and words leave. Notebooks need variables and work,
 desks need records and calls; each kind leaves the other's share to the rest. The newest
 messages take what is left in any case, so their own share is small."""
+
+WIDE_SHARES = (0.25, 0.0)
+"""Shares of the records, the newest, that have all their fields where not all fit: the
+others are cut to what tools take before any is left out."""
 
 UNLIMITED = 10**9
 """Demand of the newest messages: there are always more."""
@@ -66,8 +74,9 @@ TITLES = {
 PARTS = {"variables": "work"}
 """What is shown as a section of another part."""
 
-NOTE_TOKENS = 40
-"""Of the line about what found no room."""
+NOTE_TOKENS, NOT_SHOWN = 40, "not shown here; recall finds it"
+"""Of the line about what found no room, and its end. Where `recall` is not offered, a
+request has it without what it says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +97,8 @@ class Reading:
         self.calls, self.records = Calls(), Records(most_records)
         self.uses = Uses()
         self.has_calls = False
+        self.rules_file: Entry | None = None
+        """The newest rules of a file."""
         self._matcher = CallMatcher()
 
     def is_of(self, entries: Sequence[Entry]) -> bool:
@@ -105,7 +116,9 @@ class Reading:
     def _read(self, position: int, entry: Entry, tools: Mapping[str, Tool]) -> None:
         self.words.read(entry, position)
         asked = self._matcher.match(entry)
-        if entry.is_prompt:
+        if entry.is_rules:
+            self.rules_file = entry
+        elif entry.is_prompt:
             self.uses.add(entry.content, position)
         elif entry.is_call and entry.tool_name != RECALL:
             self.has_calls = True
@@ -181,6 +194,8 @@ class Material:
     """What the memory of one compaction is made of, besides the transcript."""
 
     rules: tuple[Rule, ...] = ()
+    file: tuple[str, ...] = ()
+    """The title and the text of a rules file that the person agreed to."""
     before: tuple[str, ...] = ()
     """Lines that an older version of nbchat carried over."""
     variables: tuple[str, ...] = ()
@@ -222,9 +237,17 @@ class _Packing:
         before = [MemoryLine("rules", text, None) for text in material.before]
         lines = [*before, *rule_lines(material.rules)]
         kept = within(reversed(lines), most, lambda line: self._count(line.text) + 1)
-        self._add("rules", kept[::-1])
+        self._add("rules", [*kept[::-1], *self._file()])
         missing = lines[: len(lines) - len(kept)]
         self._note("rule", [line.position for line in missing])
+
+    def _file(self) -> list[MemoryLine]:
+        """The rules file; of one that takes too much room, its beginning and end."""
+        if not self._material.file:
+            return []
+        text = "\n  ".join(self._material.file)
+        most = int(self._budget * FILE_SHARE)
+        return [MemoryLine("rules", shorten_to_tokens(text, most, self._count), None)]
 
     def add_words(self) -> None:
         """The person's words, or a line for each exchange."""
@@ -236,7 +259,13 @@ class _Packing:
             lines = exchange_lines(reading.entries, material.bullets, most, self._count)
         else:
             words = reading.words
-            lines = words.lines(most, self._count, dropped=material.dropped)
+            limit = min(int(self._budget * MOST_WORDS_SHARE), self._left - NOTE_TOKENS)
+            lines = words.lines(
+                most,
+                self._count,
+                most_tokens=limit - title,
+                dropped=material.dropped,
+            )
             shown_at = {line.position for line in lines}
             self._note("message", [p for p in words.positions if p not in shown_at])
         self._add("words", _memory_lines("words", lines))
@@ -250,12 +279,23 @@ class _Packing:
             "calls": reading.calls.lines(),
             "records": reading.records.lines(),
         }
-        room = self._left - NOTE_TOKENS
+        room = self._left - min(NOTE_TOKENS, self._left // 3)
         needed = {name: self._size(name, lines) for name, lines in offered.items()}
         given = shared_out(room, {**needed, "newest": UNLIMITED})
+        if given["records"] < needed["records"]:
+            offered["records"] = self._shorter_records(given["records"])
         for name, lines in offered.items():
             self._add_fitting(name, lines, given[name])
         self._add_newest()
+
+    def _shorter_records(self, most: int) -> list[Line]:
+        """Records of which as many as fit have all their fields."""
+        lines: list[Line] = []
+        for share in WIDE_SHARES:
+            lines = self._reading.records.lines(share)
+            if self._size("records", lines) <= most:
+                break
+        return lines
 
     def _add_fitting(self, name: str, lines: Sequence[Line], most: int) -> None:
         kept = fitting(
@@ -267,16 +307,30 @@ class _Packing:
         )
         self.facts += [fact for line in kept for fact in line.facts]
         self._add(name, _memory_lines(name, kept))
-        if len(kept) < len(lines):
-            self._missing.append(f"{len(lines) - len(kept):,} lines of {name}")
+        missing = len(lines) - len(kept)
+        if missing and name != "variables":  # the kernel has them, no message does
+            self._missing.append(f"{_counted(missing, 'line')} of {name}")
 
     def _add_newest(self) -> None:
-        most = self._left - self._title_size("newest") - NOTE_TOKENS
+        note = self._missing_note()
+        most = self._left - self._title_size("newest") - sum(map(self._tokens, note))
         lines = newest_lines(self._reading.entries, most, self._count)
         self._add("newest", _memory_lines("newest", lines))
-        if self._missing and self.lines:
-            text = f"({'; '.join(self._missing)}: not shown here, recall finds them.)"
-            self.lines.append(MemoryLine("newest", text, None))
+        self.lines += note
+
+    def _missing_note(self) -> list[MemoryLine]:
+        """A line about what found no room, as long as there is room for it."""
+        if not (self._missing and self.lines):
+            return []
+        texts = (
+            f"({'; '.join(self._missing)}: {NOT_SHOWN})",
+            f"(More is {NOT_SHOWN})",
+        )
+        notes = [MemoryLine("newest", text, None) for text in texts]
+        return [each for each in notes if self._tokens(each) <= self._left][:1]
+
+    def _tokens(self, line: MemoryLine) -> int:
+        return self._count(line.text) + 1
 
     def _add(self, name: str, lines: Sequence[MemoryLine]) -> None:
         """Lines below the title of their part."""
@@ -293,8 +347,7 @@ class _Packing:
         if not known:
             return
         where = f"{min(known)} to {max(known)}" if len(known) > 1 else f"{known[0]}"
-        plural = "s" if len(known) > 1 else ""
-        self._missing.append(f"{len(known):,} {what}{plural} ({where})")
+        self._missing.append(f"{_counted(len(known), what)} ({where})")
 
     def _size(self, name: str, lines: Sequence[Line]) -> int:
         texts = shown(lines)
@@ -303,6 +356,10 @@ class _Packing:
 
     def _title_size(self, name: str) -> int:
         return self._count(TITLES[name]) + 1
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' if number > 1 else ''}"
 
 
 def shared_out(room_tokens: int, needed: Mapping[str, int]) -> dict[str, int]:

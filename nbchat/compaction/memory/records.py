@@ -10,7 +10,7 @@ has no id stands below the call that returned it. A newer result of the same too
 replaces an object; another tool's result updates the fields that it has.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -99,6 +99,13 @@ class _Object:
     asked_at: int = 0
     is_in_words: bool = False
     """Whether the line of its call says all of it."""
+    is_sure: bool = True
+    """Whether the tool's name or the call says that the id is its own.
+
+    The only id of an order may be that of its customer.
+    """
+    is_narrow: bool = False
+    """Whether only those fields are shown that tools take."""
 
     def updated(self, newer: "_Object") -> "_Object":
         """With the fields that another result has of it."""
@@ -146,6 +153,7 @@ class Records:
         if not call.is_look_up:
             self._note_action(call, leaves)
         scope = shown_call(tool_name(call), arguments)
+        self._count -= len(self._kept.pop(_unnamed_key(call), ()))
         for key, objects in _Reading(call, scope).objects(value):
             self._keep(key, objects)
         self._drop_oldest()
@@ -160,7 +168,8 @@ class Records:
         if before and objects[0].label:
             old, new = before[0], objects[0]
             is_other = old.tool != new.tool or old.read_at == new.read_at
-            objects = (old.updated(new),) if is_other else objects
+            is_update = is_other and _is_same(old, new)
+            objects = (old.updated(new),) if is_update else objects
         self._kept[key] = objects
         self._count += len(objects) - len(before)
 
@@ -174,26 +183,53 @@ class Records:
         """All objects that are kept, and calls that returned words, oldest first."""
         return [_record(each) for objects in self._kept.values() for each in objects]
 
-    def lines(self) -> list[Line]:
-        """Rows below the names of their columns, oldest first in each table."""
+    def lines(self, wide_share: float = 1.0) -> list[Line]:
+        """Rows below the names of their columns, oldest first in each table.
+
+        Only the newest `wide_share` of the objects have all their fields; of the others
+        there are ids, and what arguments of tools are called.
+        """
         tables: dict[object, list[tuple[int, _Object]]] = {}
-        for objects in self._kept.values():
-            for number, each in enumerate(objects):
-                if not each.is_in_words:
-                    kind = each.label or each.scope, frozenset(each.fields)
-                    tables.setdefault(kind, []).append((number, each))
+        narrow = len(self._kept) - round(len(self._kept) * wide_share)
+        for order, objects in enumerate(self._kept.values()):
+            for number, found in enumerate(objects):
+                if found.is_in_words:
+                    continue
+                each = self._narrowed(found) if order < narrow else found
+                kind = each.label or each.scope, frozenset(each.fields), each.is_narrow
+                tables.setdefault(kind, []).append((number, each))
         groups: dict[str, list[Line]] = {}
         for table in tables.values():
             for line in self._lines_of(table):
                 groups.setdefault(line.group, []).append(line)
         return [line for lines in groups.values() for line in lines]
 
+    def _narrowed(self, each: _Object) -> _Object:
+        """An object with its id, and the fields that tools take or that hold such."""
+        fields = {
+            name: value
+            for name, value in each.fields.items()
+            if name == each.label
+            or any(self._is_taken(n) for node in _nodes(value) for n in node)
+            or (not _nodes(value) and self._is_taken(name))
+        }
+        return replace(each, fields=fields, is_narrow=True) if fields else each
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether tools take such a value: `orders` has what `order_id` takes."""
+        one = singular(name)
+        names = {name, one, f"{one}_id", f"{one}Id"}
+        is_known = not names.isdisjoint(self._argument_names)
+        return is_known or is_id(name) or name == KEY
+
     def _lines_of(self, table: Sequence[tuple[int, _Object]]) -> Iterator[Line]:
         """The lines of objects that have the same fields; each begins with its id."""
         columns = self._columns([each for _, each in table])
         if not columns:
             return
-        rows = [[self._cell(each, column) for column in columns] for _, each in table]
+        rows = _longest_last(
+            [[self._cell(each, column) for column in columns] for _, each in table]
+        )
         first = int(bool(table[0][1].label))
         pieces = _pieces(rows, first)
         for (number, each), row in zip(table, rows, strict=True):
@@ -209,8 +245,9 @@ class Records:
         """The columns of a table: the id, what tools ask for, the rest."""
         label, first = objects[0].label, objects[0].fields
         values = {name: [each.fields[name] for each in objects] for name in first}
+        is_shown = self._is_taken if objects[0].is_narrow else None
         columns = [
-            _column(name, each)
+            _column(name, each, is_shown)
             for name, each in values.items()
             if any(value is not None for value in each)
         ]
@@ -289,7 +326,7 @@ class _Reading:
         if not groups:
             unnamed += self._words()
         if unnamed:
-            yield ("", "", digest(self._call).hex()), tuple(unnamed)
+            yield _unnamed_key(self._call), tuple(unnamed)
 
     def _only_argument(self) -> str:
         """The argument of a call that asked for one thing by its id."""
@@ -322,6 +359,7 @@ class _Reading:
             label,
             {} if label else self._asked,
             self._call.position,
+            is_sure=not label or self._is_own(label) or self._was_asked(label, [node]),
         )
 
     def _label_of(self, siblings: Siblings) -> str:
@@ -368,6 +406,11 @@ class _Reading:
         return ".".join(["", *self._tool_words[1:], place]), label, text
 
 
+def _unnamed_key(call: Call) -> Key:
+    """By what the objects without an id are known that a call returned."""
+    return "", "", digest(call).hex()
+
+
 def singular(word: str) -> str:
     """A word without the `s` of a plural."""
     return word.removesuffix("s")
@@ -384,6 +427,20 @@ def bounded(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Number) or not isinstance(value, str):
         return value
     return value if len(value) <= LONGEST_VALUE else value[:LONGEST_VALUE] + CUT
+
+
+def _is_same(old: _Object, new: _Object) -> bool:
+    """Whether two objects that have one id are for sure the same thing.
+
+    If not, one of them has no other fields than the other, and changes them only where
+    the id is for sure that of one of them.
+    """
+    if old.is_sure and new.is_sure:
+        return True
+    common = old.fields.keys() & new.fields.keys()
+    is_part = len(common) == min(len(old.fields), len(new.fields))
+    are_equal = all(old.fields[name] == new.fields[name] for name in common)
+    return is_part and (are_equal or old.is_sure or new.is_sure)
 
 
 def _record(each: _Object) -> Record:
@@ -429,11 +486,18 @@ class _Cell(NamedTuple):
         return self.separator.join(part.text for part in self.parts)
 
 
-def _column(name: str, values: Sequence[Any]) -> _Column:
-    """A column of a table, with the names of inner fields where they are regular."""
+def _column(
+    name: str, values: Sequence[Any], is_shown: Callable[[str], bool] | None
+) -> _Column:
+    """A column of a table, with the names of inner fields where they are regular.
+
+    `is_shown` tells which inner fields are shown, if not all are.
+    """
     full = [value for value in values if value not in (None, [], {})]
     nodes = [node for value in full for node in _nodes(value)]
     fields = tuple(dict.fromkeys(field for node in nodes for field in node))
+    if nodes and is_shown:
+        return _Column(name, tuple(filter(is_shown, fields)))
     has_more_gaps = len(fields) * len(nodes) > 2 * sum(map(len, nodes))
     if has_more_gaps or not all(_nodes(value) for value in full):
         return _Column(name)
@@ -480,10 +544,21 @@ def _written(value: Any, path: str) -> Written:
     return Written(writer.text(value, path), tuple(writer.leaves))
 
 
+def _longest_last(rows: Sequence[Sequence[_Cell]]) -> list[list[_Cell]]:
+    """Rows with the columns at the end that need lines of their own."""
+    sizes = _sizes(rows)
+    order = sorted(range(len(sizes)), key=lambda at: sizes[at] > LINE_LENGTH)
+    return [[row[at] for at in order] for row in rows]
+
+
+def _sizes(rows: Sequence[Sequence[_Cell]]) -> list[int]:
+    """The characters of the longest cell of each column."""
+    return [max(cell.size for cell in cells) for cells in zip(*rows, strict=True)]
+
+
 def _pieces(rows: Sequence[Sequence[_Cell]], first: int) -> list[tuple[int, int]]:
     """Which columns stand together on a line: all, or as many as it has room for."""
-    sizes = [max(cell.size for cell in cells) for cells in zip(*rows, strict=True)]
-    found, start = [], first
+    sizes, found, start = _sizes(rows), [], first
     for at in range(first + 1, len(sizes)):
         if sum(sizes[start : at + 1]) > LINE_LENGTH:
             found.append((start, at))

@@ -33,6 +33,9 @@ LONGEST_LINE = 1_000
 KEY = "key"
 """The field of an object that only its key in another object names."""
 
+CURSOR = "cursor"
+"""What stands beside each object in a page of GraphQL, by its specification."""
+
 Node = dict[str, Any]
 
 _SIZE = re.compile(r"[\d,]+ rows x [\d,]+ columns, as CSV:\n")
@@ -138,7 +141,8 @@ def _siblings_of_list(
 
 def _only_inner(node: Node) -> Node:
     """The object inside an object that has nothing else, such as `{"node": {...}}`."""
-    inner = next(iter(node.values())) if len(node) == 1 else None
+    rest = [each for name, each in node.items() if name != CURSOR]
+    inner = rest[0] if len(rest) == 1 else None
     return inner if isinstance(inner, dict) and inner else node
 
 

@@ -51,9 +51,9 @@ def rules_in_force(
     quoted = list(_quotes(summary))
     ended = {bare for bare, label in quoted if label == _ENDED}
     gone = [*ended, *map(_bare, dropped)]
-    wanted = {bare for bare, label in quoted if label != _ENDED}
     found = {_bare(rule.text): rule for rule in before}
-    found |= _said(wanted, entries)
+    wanted = (bare for bare, label in quoted if label != _ENDED)
+    found |= _said([bare for bare in wanted if bare not in found], entries)
     kept = (r for bare, r in found.items() if not any(g in bare for g in gone if g))
     return sorted(kept, key=lambda rule: rule.position)
 
@@ -84,14 +84,14 @@ def _quotes(summary: str) -> Iterator[tuple[str, str]]:
             yield bare, (match["label"] or "").strip(" *:\uff1a").lower()
 
 
-def _said(wanted: set[str], entries: Sequence[Entry]) -> dict[str, Rule]:
+def _said(wanted: Iterable[str], entries: Sequence[Entry]) -> dict[str, Rule]:
     """The wanted quotes that a person typed, each as the whole sentence of it.
 
     A part becomes the whole: "deploy on Fridays" may be half of "never deploy on
     Fridays".
     """
     found: dict[str, Rule] = {}
-    missing = set(wanted)
+    missing = dict.fromkeys(wanted)
     for position in range(len(entries) - 1, -1, -1):
         if not missing:
             break
@@ -100,7 +100,7 @@ def _said(wanted: set[str], entries: Sequence[Entry]) -> dict[str, Rule]:
         text = own_words(entries[position])
         whole = _bare(text)
         for bare in [each for each in missing if each in whole]:
-            missing.discard(bare)
+            del missing[bare]
             sentence = _sentence_with(bare, text)
             found[_bare(sentence)] = Rule(sentence[:LONGEST], position)
     return found

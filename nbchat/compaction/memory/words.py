@@ -8,7 +8,8 @@ No message is judged. Where not all fit, long ones are cut to their first words,
 the first and the newest stay.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from nbchat.compaction.memory.lines import Line
 from nbchat.compaction.shortening import within
@@ -22,9 +23,18 @@ QUESTION_CHARACTERS = 200
 """Of the last line of the assistant's message before a short one: two lines of a
 screen."""
 
-LONG_WORDS, FIRST_WORDS = 400, 30
-"""A message of more words is a document: its first lines stand for it. Where not all
-fit, others are cut to as many words as two sentences have."""
+LENGTHS = ((400, 200), (200, 200), (100, 120), (60, 80), (30, 60), (30, 0))
+"""Words that are kept of a message, and characters of the line before it, tried until
+all messages fit. One of more words than the first is a document, and the last are two
+sentences."""
+
+ONLY_QUESTIONS = 60
+"""Words kept of a message from which on only lines with a question mark stand before
+messages: "Here it is." before each would take a fifth of the space."""
+
+TAIL_SHARE, LEAST_TAIL = 1 / 3, 60
+"""Share of a cut message that is its end, where a long task has its question; and the
+words of a cut from which an end is kept."""
 
 PASTED_CHARACTERS = 200
 """Of a pasted part."""
@@ -35,19 +45,29 @@ not all fit."""
 
 DROPPED = " (The user says: no longer a rule.)"
 
+_WORD = re.compile(r"\S+")
+_QUESTION = re.compile("[?\uff1f\u061f]")
+
+_Lengths = tuple[int, int]
+
+_Message = tuple[int, Entry, str]
+"""A position, the message there, and the question before it."""
+
 
 class Words:
     """Reads the messages of the person."""
 
     def __init__(self) -> None:
         """Start with no message read."""
-        self._messages: list[tuple[int, Entry, str]] = []
+        self._messages: list[_Message] = []
         self._question = ""
 
     def read(self, entry: Entry, position: int) -> None:
         """Read the next entry of the transcript."""
         if entry.is_answer:
             self._question = last_line(entry.content)
+        elif entry.is_rules:
+            return  # they stand in a part of their own
         elif entry.is_of_user and (entry.content.strip() or entry.is_attachment):
             self._messages.append((position, entry, self._question))
             if entry.is_prompt:
@@ -58,21 +78,31 @@ class Words:
         budget_tokens: int,
         count: Callable[[str], int],
         *,
+        most_tokens: int | None = None,
         dropped: Collection[str] = (),
     ) -> list[Line]:
         """The messages that fit a budget, each as whole as they do together.
 
-        `dropped` are sentences that are no rules any more.
+        Where they do not, though cut, they may take `most_tokens` before any is left
+        out. `dropped` are sentences that are no rules any more.
         """
-        lines: list[Line] = []
-        for most in (LONG_WORDS, FIRST_WORDS):
-            lines = [
-                Line(_marked(_shown(entry, position, most, before), dropped), position)
-                for position, entry, before in self._messages
-            ]
-            if sum(count(line.text) + 1 for line in lines) <= budget_tokens:
+
+        def size(line: Line) -> int:
+            return count(line.text) + 1
+
+        def shown(messages: Iterable[_Message], lengths: _Lengths) -> Iterator[Line]:
+            return (_line(each, lengths, dropped) for each in messages)
+
+        messages, shortest = self._messages, LENGTHS[-1]
+        for lengths in LENGTHS:
+            lines = within(shown(messages, lengths), budget_tokens, size)
+            if len(lines) == len(messages):
                 return lines
-        return _ends(lines, budget_tokens, count)
+        most = max(budget_tokens, most_tokens or 0)
+        first = within(shown(messages, shortest), int(most * FIRST_SHARE), size)
+        rest = shown(reversed(messages[len(first) :]), shortest)
+        newest = within(rest, most - sum(map(size, first)), size)
+        return [*first, *reversed(newest)]
 
     @property
     def positions(self) -> list[int]:
@@ -87,16 +117,24 @@ def last_line(text: str) -> str:
     return found[-QUESTION_CHARACTERS:]
 
 
-def _shown(entry: Entry, position: int, most_words: int, question: str) -> str:
+def _line(message: _Message, lengths: _Lengths, dropped: Collection[str]) -> Line:
+    return Line(_marked(_shown(message, lengths), dropped), message[0])
+
+
+def _shown(message: _Message, lengths: _Lengths) -> str:
     """A message as one line of the list; its own lines are indented below it."""
+    position, entry, question = message
+    most_words, most_characters = lengths
     if entry.is_attachment:
         return f"- [{entry.tool_name} {position}: {_one_line(entry.content)}]"
     text = "".join(_parts(entry, position)).strip()
     words = len(text.split())
     if words > most_words:
-        text = f"{_first_words(text, most_words)} [... {words:,} words; {position}]"
+        text = _cut(text, most_words, f" [... {words:,} words; {position}] ").strip()
     is_short = words < SHORT_WORDS
-    before = f"(assistant: {question}) " if question and is_short else ""
+    is_needed = most_words > ONLY_QUESTIONS or _QUESTION.search(question)
+    asked = question[-most_characters:] if most_characters and is_needed else ""
+    before = f"(assistant: {asked}) " if asked and is_short else ""
     return "- " + f"{before}{text}".replace("\n", "\n  ")
 
 
@@ -115,36 +153,18 @@ def _parts(entry: Entry, position: int) -> Iterator[str]:
             yield text
 
 
-def _first_words(text: str, most: int) -> str:
-    """The first lines of a text, of at most so many words."""
-    kept, left = list[str](), most
-    for line in text.split("\n"):
-        words = line.split(" ")
-        kept.append(" ".join(words[:left]))
-        left -= sum(map(bool, words))
-        if left <= 0:
-            break
-    return "\n".join(kept)
+def _cut(text: str, most: int, gap: str) -> str:
+    """The first words of a text and, of a longer cut, the last ones."""
+    words = list(_WORD.finditer(text))
+    tail = int(most * TAIL_SHARE) if most >= LEAST_TAIL else 0
+    end = text[words[-tail].start() :] if tail else ""
+    return f"{text[: words[most - tail - 1].end()]}{gap}{end}"
 
 
 def _marked(text: str, dropped: Collection[str]) -> str:
     plain = _one_line(text)
     is_dropped = any(_one_line(each) in plain for each in dropped)
     return text + DROPPED if is_dropped else text
-
-
-def _ends(
-    lines: Sequence[Line], budget_tokens: int, count: Callable[[str], int]
-) -> list[Line]:
-    """The first and the newest lines that fit."""
-
-    def size(line: Line) -> int:
-        return count(line.text) + 1
-
-    first = within(lines, int(budget_tokens * FIRST_SHARE), size)
-    left = budget_tokens - sum(map(size, first))
-    newest = within(reversed(lines[len(first) :]), left, size)
-    return [*first, *reversed(newest)]
 
 
 def _one_line(text: str) -> str:

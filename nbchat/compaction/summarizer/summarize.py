@@ -43,9 +43,9 @@ from nbchat.compaction.summarizer.structured_summary import (
     merged,
     read_answer,
 )
-from nbchat.conversation.values import Value, values
 from nbchat.conversation.entries import Entry, SummaryFields, Usage
 from nbchat.conversation.events import CompactionProgress, RetryScheduled
+from nbchat.conversation.values import Value, values
 from nbchat.errors import (
     CompactionError,
     ContextOverflow,

@@ -1,6 +1,6 @@
 """Break the context down into parts: system prompt, tools, summary, history, input."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -12,6 +12,16 @@ from nbchat.providers.base import fixed_tokens
 
 PartName = Literal["system", "tools", "pins", "summary", "history", "input"]
 """A part of the next request, in the order they are sent."""
+
+LABELS: Mapping[PartName, str] = {
+    "system": "system prompt",
+    "tools": "tools",
+    "pins": "pinned rules",
+    "summary": "summary",
+    "history": "messages",
+    "input": "current message",
+}
+"""The names of the parts, as people and models read them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from nbchat.compaction.triggers.triggers import (
     Spending,
     decide,
 )
-from nbchat.conversation.entries import Compaction, Entry, Usage
+from nbchat.conversation.entries import BY_MODEL, Compaction, Entry, Usage
 from nbchat.conversation.session import CHANGED, Session
 from nbchat.errors import NbchatError, Stopped
 from nbchat.providers.model_info import ModelInfo
@@ -378,7 +378,7 @@ class ContextTracker:
 
     def reason_to_skip(self, trigger: str) -> str:
         """Why no automatic compaction could help; empty when one could."""
-        if trigger == "manual":
+        if trigger in ("manual", BY_MODEL):
             return ""
         if self.policy.meter == "off":
             return f"the policy {self.policy.name!r} compacts only on request"

@@ -42,7 +42,7 @@ def test_a_long_text_is_shortened_and_the_gap_is_counted():
 
 
 def test_nothing_is_shown_where_there_is_hardly_room():
-    assert newest_lines(CONVERSATION, 20, count) == []
+    assert newest_lines(CONVERSATION, 3, count) == []
 
 
 def test_lines_of_a_text_cannot_stand_as_lines_of_the_memory():

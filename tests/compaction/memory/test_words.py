@@ -76,9 +76,13 @@ def test_a_message_that_was_pasted_whole_is_kept_as_it_is():
     assert texts(words_of(prompt_entry(ticket, [ticket]))) == [f"- {ticket.strip()}"]
 
 
-def test_a_document_is_shown_by_its_first_lines():
-    words = words_of(user("word " * 500))
-    assert texts(words)[0].endswith("word [... 500 words; 0]")
+def test_a_document_is_shown_by_its_beginning_and_its_end():
+    words = words_of(user(f"Begin {'word ' * 1_000}and answer in French."))
+    (line,) = texts(words)
+    assert line.startswith("- Begin word")
+    assert " [... 1,005 words; 0] " in line
+    assert line.endswith("and answer in French.")
+    assert len(line.split()) < 420
 
 
 def test_an_attachment_is_shown_by_its_caption_and_its_number():

@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+from PIL import Image
 
 from nbchat import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -19,9 +20,9 @@ FAILURES = (
     "--- FAIL: TestParse (0.00s)",
     "  14:7  error  'x' is not defined  no-undef",
     "[error] (compile) Compilation failed",
-    "ERROR: failed to solve: process \"/bin/sh\" did not complete",
+    'ERROR: failed to solve: process "/bin/sh" did not complete',
     "ORA-00942: table or view does not exist",
-    "Error from server (NotFound): pods \"web\" not found",
+    'Error from server (NotFound): pods "web" not found',
     "Killed",
     "command timed out after 60 s",
     "expected 3 to equal 4",
@@ -120,11 +121,9 @@ def test_a_text_is_whole_up_to_8000_tokens_and_500_lines(text: str, *, is_whole:
 
 
 def test_of_many_pictures_the_model_sees_three():
-    png = b"\x89PNG\r\n\x1a\n" + b"0" * 100
-
-    def draw() -> list[bytes]:
+    def draw() -> list[Image.Image]:
         """Draw."""
-        return [png] * 200
+        return [Image.new("RGB", (9, 9))] * 200
 
     provider = ScriptedProvider(calls("draw"), says("Done."))
     agent = Agent(provider, tools=[draw])

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from cpu_time import CpuTime
+from driving import finished
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -200,3 +201,45 @@ def test_new_facts_replace_earlier_ones_and_decisions_stay():
     fields = structured(*answers).session.compaction.fields
     assert fields.key_facts[-1] == "New"
     assert fields.decisions == tuple(FIRST["decisions"])
+
+
+KEPT = ("Ship by rail", "Refund to the card")
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        pytest.param(says("<summary>Ann called about W1.</summary>"), id="prose"),
+        pytest.param({"overview": "On.", "decisions": []}, id="an empty list"),
+        pytest.param({"overview": "On.", "decisions": None}, id="no list"),
+        pytest.param({"decisions": ["Ship by rail", "Refund to the card"]}, id="same"),
+    ],
+)
+def test_no_answer_removes_what_was_decided_before(second):
+    line = second if isinstance(second, dict) else lambda _request: second
+    fields = structured(FIRST, line).session.compaction.fields
+    assert fields.decisions == KEPT
+    assert fields.unresolved_questions == tuple(FIRST["unresolved_questions"])
+    assert fields.conversation_flow == ("Ann asked",)
+
+
+def test_a_prose_answer_is_the_overview():
+    prose = says("<summary>Ann called about W1.</summary>")
+    agent = structured(FIRST, lambda _request: prose)
+    assert agent.session.compaction.fields.overview == "Ann called about W1."
+    assert "- Ship by rail" in agent.session.compaction.summary
+
+
+@pytest.mark.parametrize("trigger", ["manual", "window"])
+def test_refused_answers_leave_what_was_decided_before(trigger: str):
+    """Where the window is full the entry is made without a model, else none is."""
+    agent = structured(FIRST)
+    agent.session.append(("user", "Ann asks about W1. " * 100))
+    agent.session.append(("assistant", "Let me see. " * 200))
+    plan = agent.engine.plan(agent.session, trigger=trigger)
+    refused = ScriptedProvider(*[says("I can't help with that.")] * 9)
+    record = finished(agent.engine.compact(agent.session, refused, plan))
+    assert record.status == ("failed" if trigger == "manual" else "degraded")
+    agent.session.compactions.append(record)
+    assert agent.session.compaction.fields.decisions == KEPT
+    assert "Refund to the card" in agent.session.history[0].content

@@ -474,7 +474,8 @@ def test_passing_faults_are_waited_out_in_every_part():
 NAMES = [
     f"{a}{b}{c}"
     for a in ("Ann", "Bo", "Cleo", "Di")
-    for b in "aeiou" for c in "bcdkltrsvz"
+    for b in "aeiou"
+    for c in "bcdkltrsvz"
 ]
 
 

@@ -560,8 +560,11 @@ class CountingCounter(TokenCounter):
 def test_auto_runs_through_the_agent_and_names_its_price():
     provider = chatting()
     agent = Agent(provider, engine=CompactionEngine(policy="auto"))
-    events = turns(agent, 40)
+    events, reasons = list[Event](), list[str]()
+    for _ in range(40):
+        events += turns(agent, 1)
+        reasons.append(agent.engine.should_compact(agent.session).reason)
     made = [event.compaction for event in of(Compacted, events)]
     assert {record.trigger for record in made} == {"auto"}
     assert 1 <= len(made) <= 10
-    assert "re-reading has cost" in agent.engine.should_compact(agent.session).reason
+    assert any("re-reading has cost" in reason for reason in reasons)

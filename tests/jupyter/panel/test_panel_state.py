@@ -1,5 +1,7 @@
 """The header, the status line and the meter of the panel."""
 
+from pathlib import Path
+
 import pytest
 from panel_views import (
     agent_with,
@@ -14,6 +16,7 @@ from nbchat.chat.chat_events import (
     AgentReady,
     Idle,
     QueueChanged,
+    RulesOffered,
     SessionLoaded,
     TurnStarted,
 )
@@ -25,6 +28,7 @@ from nbchat.conversation.events import (
     CompactionFailed,
     CompactionProgress,
     CompactionStarted,
+    ContentLeftOut,
     Event,
     RetryScheduled,
     SavingFailed,
@@ -33,6 +37,7 @@ from nbchat.conversation.events import (
     TurnFinished,
     UsageReported,
 )
+from nbchat.conversation.rules_file import RulesFile
 from nbchat.conversation.session import Session
 from nbchat.errors import RequestRefused
 from nbchat.jupyter.panel.view_model.panel_state import PanelState
@@ -109,6 +114,22 @@ def test_errors_and_early_ends_are_shown() -> None:
     assert view.state["is_busy"] is False
 
 
+def test_what_a_model_did_not_take_is_one_line_that_opens() -> None:
+    parts = (
+        "the picture <b>.png",
+        "the tool search",
+        "the thinking of an earlier model",
+    )
+    view = shown(TurnStarted("x"), ContentLeftOut(parts, "openai:m", "no <images>"))
+    (html,) = [each for each in view.items.values() if "nbc-left-out" in each]
+    assert (
+        "m doesn&#x27;t accept the picture &lt;b&gt;.png and 2 more. They were left out "
+        "of the request and stay in the chat."
+    ) in html
+    assert "no &lt;images&gt;" in html
+    assert html.startswith("<details")
+
+
 def test_a_queued_message_makes_the_panel_busy() -> None:
     assert shown(QueueChanged(("hi",))).state["is_busy"] is True
 
@@ -170,3 +191,36 @@ def test_the_stored_messages_are_drawn_before_the_agent_is_built():
     assert state.snapshot()["state"]["phase"] == "starting"
     ran(state, [AgentReady(agent)])
     assert shown_page(state) == early
+
+
+RULES = RulesFile(Path("/p/AGENTS.md"), "Be <b>brief</b>.\u200b", "0" * 32)
+
+
+def test_rules_of_a_file_wait_on_a_card_below_what_was_said() -> None:
+    agent = agent_with(says("a"))
+    state = PanelState()
+    events = [RulesOffered(RULES), AgentReady(agent), *agent.run("Hello")]
+    ran(state, events)
+    card = shown_page(state)[-1]
+    assert 'class="nbc-entry nbc-rules" open' in card
+    assert "AGENTS.md in this project has rules for the model. Use them?" in card
+    assert "Be &lt;b&gt;brief&lt;/b&gt;.\\u200b" in card
+    folded(state, RulesOffered())
+    assert not any("nbc-rules" in each for each in shown_page(state))
+    folded(state, RulesOffered(), AgentReady(agent_with()))
+    assert not any("nbc-rules" in each for each in shown_page(state))
+
+
+def test_the_card_of_rules_stays_in_another_session() -> None:
+    agent = agent_with(says("a"))
+    view = shown(AgentReady(agent), RulesOffered(RULES), *agent.run("Hello"))
+    assert sum("nbc-rules" in html for html in view.items.values()) == 1
+    other = Agent(ScriptedProvider())
+    view = shown(AgentReady(agent), RulesOffered(RULES), AgentReady(other))
+    assert ["nbc-rules" in html for html in view.items.values()] == [True]
+
+
+def test_why_a_file_of_rules_is_not_used_is_a_notice() -> None:
+    view = shown(RulesOffered(None, "AGENTS.md can't be read: <denied>."))
+    text = "AGENTS.md can&#x27;t be read: &lt;denied&gt;."
+    assert list(view.items.values()) == [f'<div class="nbc-notice">{text}</div>']

@@ -15,6 +15,7 @@ from nbchat.chat.chat_events import (
     Idle,
     MessagesReturned,
     QueueChanged,
+    RulesOffered,
     RunnerEvent,
     SessionLoaded,
     ShownAgent,
@@ -33,6 +34,7 @@ from nbchat.conversation.events import (
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
+    ContentLeftOut,
     EntryAdded,
     Event,
     PinsChanged,
@@ -140,6 +142,7 @@ class PanelState:
                 | CompactionSkipped()
                 | CompactionFailed()
                 | Branched()
+                | ContentLeftOut()
                 | PinsChanged()
                 | SavingFailed()
             ):
@@ -208,7 +211,7 @@ class PanelState:
         match event:
             case CompactionStarted():
                 return [*shown, *self._set(activity="Compacting", retry=None)]
-            case Branched() | PinsChanged() | SavingFailed():
+            case Branched() | ContentLeftOut() | PinsChanged() | SavingFailed():
                 return [*shown, *self._measure()]
         return [*shown, *self._measure(activity="", retry=None)]
 
@@ -231,6 +234,8 @@ class PanelState:
             case ApprovalsPending(pending):
                 cards = self._transcript.approvals.wait_for(pending)
                 operations = [*cards, *self._set_waiting()]
+            case RulesOffered():
+                operations = self._transcript.rules.offer(event)
             case QueueChanged() | TurnStarted() | Stopping() | Working() | Idle():
                 operations = self._fold_activity(event)
             case _:

@@ -10,6 +10,7 @@ from typing import Any
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import (
     Branched,
+    ContentLeftOut,
     EntryAdded,
     Event,
     PinsChanged,
@@ -33,6 +34,7 @@ from nbchat.jupyter.panel.view_model.transcript_items import (
     Banners,
     Items,
     Operation,
+    RulesCard,
 )
 from nbchat.rendering.banners import failure_html, notice_html
 from nbchat.rendering.conversation import timeline
@@ -70,6 +72,7 @@ class TranscriptView:
         self._live = LiveText()
         self.banners = Banners(self._items)
         self.approvals = ApprovalCards(self._items)
+        self.rules = RulesCard(self._items)
         self._session: Session | None = None
         self._shown = 0
         """How many entries of the session are shown; the one index kept here."""
@@ -101,14 +104,11 @@ class TranscriptView:
                 return [*self._end_turn(session), *noted]
             case TurnFailed():
                 ended = [*self.drop_failures(), *self._end_turn(session)]
-                can_retry = session is not None and has_unfinished_turn(
-                    session.transcript
-                )
-                html = failure_html(event.message, can_retry=can_retry)
+                html = _failure(event.message, session)
                 notice = self._items.show(html)
                 self._failures = [operation["key"] for operation in notice]
                 return [*ended, *notice]
-            case Branched() | PinsChanged() | SavingFailed():
+            case Branched() | ContentLeftOut() | PinsChanged() | SavingFailed():
                 return self._items.show(notice_html(event))
         return self.banners.fold(event)
 
@@ -130,10 +130,11 @@ class TranscriptView:
             return self._grow(session)
         self._session, self._shown, self._has_cost = session, 0, False
         self._failures = []
-        for part in (self._items, self.banners, self.approvals):
+        for part in (self._items, self.banners, self.approvals, self.rules):
             part.clear()
         self._fill(session)
-        return [{"op": "restart", **self._items.page()}, *self.approvals.show()]
+        shown = {"op": "restart", **self._items.page()}
+        return [shown, *self.approvals.show(), *self.rules.show()]
 
     def add_entry(self, event: EntryAdded, session: Session | None) -> list[Operation]:
         """Replace what streamed of an entry by the finished entry."""
@@ -315,3 +316,12 @@ def _block_end(text: str) -> int:
         is_in_code = bisect_left(fences, found.end()) % 2 == 1
         end = end if is_in_code else found.end()
     return end
+
+
+def _failure(message: str, session: Session | None) -> str:
+    """Why a turn failed; its text may be continued, if some had arrived."""
+    can_retry = session is not None and has_unfinished_turn(session.transcript)
+    can_continue = (
+        session is not None and can_retry and session.transcript[-1].is_incomplete
+    )
+    return failure_html(message, can_retry=can_retry, can_continue=can_continue)

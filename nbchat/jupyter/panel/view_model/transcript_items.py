@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nbchat.agent.approvals import PendingCall
+from nbchat.chat.chat_events import RulesOffered
 from nbchat.conversation.entries import EXCLUDED, Compaction, Entry
 from nbchat.conversation.events import (
     EDIT,
@@ -21,7 +22,13 @@ from nbchat.conversation.events import (
 )
 from nbchat.rendering.arguments import with_invisibles_escaped
 from nbchat.rendering.banners import divider_html, notice_html
-from nbchat.rendering.entries import beginning_html, entry_html, waiting_html
+from nbchat.rendering.entries import (
+    beginning_html,
+    entry_html,
+    notice_line_html,
+    rules_html,
+    waiting_html,
+)
 
 Operation = dict[str, Any]
 """What a view does to come up to date; the module `updates` describes each."""
@@ -186,6 +193,33 @@ class Banners:
     def _is_hidden(self, compaction: Compaction) -> bool:
         """Degraded compactions are shown: the summary was made without a model."""
         return self._is_quiet(compaction.trigger) and compaction.status != "degraded"
+
+
+class RulesCard:
+    """The card of rules from a file that wait for a yes, or why a file is not used."""
+
+    def __init__(self, items: Items) -> None:
+        self._items = items
+        self._html = ""
+        self._key: int | None = None
+
+    def clear(self) -> None:
+        """Forget the item; the same rules still wait."""
+        self._key = None
+
+    def offer(self, offered: RulesOffered) -> list[Operation]:
+        """Show what waits instead of what did."""
+        gone = [] if self._key is None else self._items.drop(self._key)
+        notice = notice_line_html(offered.problem) if offered.problem else ""
+        self._html = rules_html(offered.rules) if offered.rules else notice
+        self._key = None
+        return [*gone, *self.show()]
+
+    def show(self) -> list[Operation]:
+        """Operations after which the card is shown below what was said."""
+        shown = self._items.show(self._html) if self._key is None else []
+        self._key = shown[0]["key"] if shown else self._key
+        return shown
 
 
 class ApprovalCards:

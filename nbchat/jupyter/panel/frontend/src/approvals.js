@@ -108,7 +108,7 @@ export class Decisions {
 
   /** @param {Event} event */
   clicked(event) {
-    const choice = pressedIn(event, ".nbc-decision button");
+    const choice = pressedIn(event, ".nbc-tool .nbc-decision button");
     if (!choice || this.panel.isGone) return;
     const card = /** @type {HTMLElement} */ (choice.closest(".nbc-tool"));
     const { ticket = "" } = card.dataset;

@@ -148,7 +148,7 @@ export class Actions {
     rows.forEach((row) => this.drawRow(row, context));
     const { log } = this.panel.parts;
     /** @type {NodeListOf<HTMLButtonElement>} */
-    const others = log.querySelectorAll(".nbc-back, .nbc-again, .nbc-retry");
+    const others = log.querySelectorAll(".nbc-back, .nbc-again, .nbc-continue, .nbc-retry");
     others.forEach((each) => (each.disabled = isBlocked));
   }
 
@@ -186,7 +186,10 @@ export class Actions {
   clicked(event) {
     const back = pressedIn(event, ".nbc-back");
     if (back) this.panel.command(`/resume ${back.parentElement?.dataset.session}`);
+    const answer = pressedIn(event, ".nbc-rules .nbc-decision button");
+    if (answer) this.panel.say(`/rules ${answer.dataset.answer}`);
     if (pressedIn(event, ".nbc-again")) this.panel.command("/again");
+    if (pressedIn(event, ".nbc-continue")) this.panel.command("/continue");
     const pressed = pressedIn(event, ".nbc-action");
     const row = pressed && this.rows.get(Number(pressed.parentElement?.dataset.key));
     if (row) this.act(pressed.dataset.action ?? "", row, pressed);
@@ -271,7 +274,21 @@ export function addBackButton(note) {
  */
 export function addAgainButton(note) {
   if (!note.matches(".nbc-error[data-retry]")) return;
+  if (note.matches("[data-continue]")) {
+    note.append(button("nbc-continue", "Continue", "Write the rest of the answer"));
+  }
   note.append(button("nbc-again", "Try again", "Answer the same message again"));
+}
+
+/** Rules from a file of the project, which are used after a yes
+ * @param {HTMLElement} card
+ */
+export function addRulesAnswers(card) {
+  if (!card.matches(".nbc-rules")) return;
+  const use = button("nbc-primary", "Use these rules", "Send them to the model from the next message on");
+  const ignore = button("", "Not now", "The model does not see them; /rules use changes that");
+  [use.dataset.answer, ignore.dataset.answer] = ["use", "ignore"];
+  card.append(tag("div", "nbc-decision", { role: "group", "aria-label": "Use these rules?" }, use, ignore));
 }
 
 // Editing an earlier message in the input box

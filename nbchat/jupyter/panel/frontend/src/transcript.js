@@ -7,7 +7,7 @@ import { fromHtml, newToken, pressedIn, tag } from "./dom.js";
 import { RETRY_MILLISECONDS } from "./kernel_connection.js";
 import { addRest } from "./long_text.js";
 import { linkSources } from "./memory.js";
-import { addAgainButton, addBackButton } from "./message_actions.js";
+import { addAgainButton, addBackButton, addRulesAnswers } from "./message_actions.js";
 import { streamOf } from "./stream.js";
 
 /** @import * as Protocol from "../protocol.js" */
@@ -51,7 +51,7 @@ export class Transcript {
 
   // Whether nothing was said yet; what commands answered does not count
   get isUnsaid() {
-    return !this.live.size && [...this.items.values()].every((item) => item.matches(".nbc-note, .nbc-error"));
+    return !this.live.size && [...this.items.values()].every((item) => item.matches(".nbc-note, .nbc-error, .nbc-rules"));
   }
 
   /** @param {Protocol.Snapshot} snapshot */
@@ -113,6 +113,7 @@ export class Transcript {
     addBackButton(fresh);
     addAgainButton(fresh);
     addDecision(fresh);
+    addRulesAnswers(fresh);
     addRest(fresh, named.position);
     linkSources(fresh);
     this.panel.dialogs.forEach((dialog) => dialog.see(fresh));
