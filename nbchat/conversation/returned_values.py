@@ -79,10 +79,7 @@ def error_line(error: BaseException) -> str:
     """Name and text of an error, bounded; the name alone if its `str` fails."""
     name = type(error).__name__
     with contextlib.suppress(Exception):
-        text = str(error)
-        if len(text) > OUTPUT_LIMIT:
-            removed = f"[{len(text) - OUTPUT_LIMIT:,} characters removed]"
-            text = f"{text[:OUTPUT_LIMIT]} {removed}"
+        text = _bounded(str(error))
         return f"{name}: {text}" if text else name
     return name
 

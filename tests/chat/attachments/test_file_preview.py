@@ -147,6 +147,7 @@ def test_of_one_line_of_a_gigabyte_only_the_beginning_is_read(tmp_path: Path):
         ("주문 번호 A1 발송 완료\n".encode("euc_kr"), "주문 번호 A1 발송 완료"),
         (b"ok line\n" * 200 + b"bad \xff byte\n", "1 bytes that are not UTF-8"),
         ("größer\n".encode() * 99 + b"bad \xff byte\n", "1 bytes that are not UTF-8"),
+        ("日志\n".encode() * 5 + b"\xff\n", "日志\n日志\n"),
         (b"line\n" * 50 + b"\0" * 4 + b"tail\n", "4 null bytes left out"),
         (b"line\r\n", "line\r\n"),
     ],

@@ -82,7 +82,8 @@ def test_a_long_output_is_bounded_in_every_policy_and_can_be_recalled(policy: st
 
 @pytest.mark.parametrize("policy", ["single-summary", "early"])
 def test_of_a_failed_call_the_last_60_lines_stay(policy: str):
-    text = "\n".join(f"{number}: compiling a part of it" for number in range(5_000))
+    line = "compiling a part of it, then the next one, and all that is left of it after"
+    text = "\n".join(f"{number}: {line} {number * 7}" for number in range(5_000))
     shown = read_by_model(text, policy, fails=True)
     assert all(f"\n{number}: compiling" in shown for number in range(4_941, 5_000))
     assert COUNTER.count(shown) <= 4_100
