@@ -40,7 +40,7 @@ CELLS_READ = 30
 OUTPUT_SHOWN = 2_000
 """Characters of a cell's outputs when cells are read; a run returns all of them."""
 
-_OVERWRITTEN = re.compile(r"[^\n\r]*\r+(?![\n\r])")
+_OVERWRITTEN = re.compile(r"[^\n\r]*\r+(?=[^\n\r])")
 """A state of a line that the next one has overwritten on the screen."""
 
 IN_A_CELL = (

@@ -88,6 +88,23 @@ def test_numbers_that_begin_with_zero_stay_as_they_are(tmp_path: Path):
     assert "00100" in text_of(tmp_path / "a.csv", f"code,b\n{rows}".encode())
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("one.csv", "city\n" + "Bonn am Rhein\n" * 3_000),
+        ("uneven.csv", "a;b\n1;2\n\n3;4;5\n" + "1;2\n" * 3_000),
+        ("prose.csv", "It was a day\nlike others, but\n" * 3_000),
+        ("empty.csv", ""),
+    ],
+)
+def test_a_file_that_is_hardly_a_table_is_readable(
+    name: str, content: str, tmp_path: Path
+):
+    (tmp_path / name).write_text(content)
+    text = text_of(tmp_path / name)
+    assert content[:9] in text or " rows x " in text
+
+
 def test_lines_with_too_many_fields_do_not_hide_the_others(tmp_path: Path):
     rows = "1,2\n" * 3_000 + "1,2,3,4\n" + "1,2\n" * 10
     text = text_of(tmp_path / "a.csv", f"a,b\n{rows}".encode())
