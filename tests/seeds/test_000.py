@@ -26,17 +26,17 @@ from cpu_time import CpuTime
 from driving import finished, replied
 from fault_server import AnthropicDialect, FaultServer, OpenAIDialect, failure
 from measures import Score, compacted, desks, rows_of, texts
-from nbchat.compaction.facts.exchanges import EXCHANGES_TITLE, exchange_lines
 from trajectories import read_trajectories
 from wire_rules import anthropic_faults, openai_faults
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
-from nbchat.chat.context_commands import PARTS
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.memory.exchanges import exchange_lines
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summarizer.structured_summary import rendered
 from nbchat.compaction.summary_entry import OMISSION, OPENING
+from nbchat.compaction.triggers.context_breakdown import LABELS
 from nbchat.config.factory import autosave_of, build_agent, build_engine
 from nbchat.config.precedence import settings
 from nbchat.config.settings import NbChat
@@ -355,14 +355,17 @@ def test_5_2_workflow_older_exchanges_are_facts():
     assert [n for n in range(20) if f"W{1000 + n}" not in outside] == []
 
 
+def bullets_of(entries: list[Entry], budget_tokens: int) -> list[str]:
+    lines = exchange_lines(entries, 40, budget_tokens, COUNTER.count)
+    return [line.text for line in lines]
+
+
 def test_5_2_workflow_in_a_small_window_bullets_get_shorter_before_any_is_dropped():
     entries = said(50)
-    wide, narrow, tight = (
-        exchange_lines(entries, 40, n, COUNTER) for n in (9_000, 1_000, 300)
-    )
-    assert len(wide) == len(narrow) == 41
-    assert max(map(COUNTER.count, narrow)) < min(map(COUNTER.count, wide[1:]))
-    assert tight[1] == f"({41 - len(tight) + 1} earlier omitted)"
+    wide, narrow, tight = (bullets_of(entries, n) for n in (9_000, 1_000, 300))
+    assert len(wide) == len(narrow) == 40
+    assert max(map(COUNTER.count, narrow)) < min(map(COUNTER.count, wide))
+    assert 0 < len(tight) < 40
     assert tight[-1].startswith("- Where is order W1049…")
 
 
@@ -454,7 +457,7 @@ def test_5_3_monitor_context_shows_every_part_total_threshold_and_percent(store)
     assert usage.limit == GUARD
     text = replied(Commands(store)(agent, "/context"))
     for name, tokens in usage.parts_of_total.items():
-        assert f"  {PARTS[name]:17}{tokens:,} tokens" in text
+        assert f"  {LABELS[name]:17}{tokens:,} tokens" in text
     assert f"{usage.total:,} of 8,000 tokens ({usage.total / WINDOW:.1%})" in text
     assert "; compacts at 6,000" in text
 
@@ -703,7 +706,7 @@ def test_7_4_mixed_queries_bullets_say_what_was_looked_up_and_what_came_of_it():
     ]
     assert any("[lookup] → W7 was shipped." in line for line in bullets)
     assert any("→ The parcel left" in line for line in bullets)
-    assert "Calls made: " in record.summary
+    assert "Calls made, and the first words that came back:" in record.summary
 
 
 def test_7_4_repeated_questions_share_a_line_at_the_newest_place():
@@ -715,9 +718,8 @@ def test_7_4_repeated_questions_share_a_line_at_the_newest_place():
         Entry("user", "what is XBRL"),
         Entry("assistant", "A format for reports."),
     ]
-    lines = exchange_lines(entries, 40, 2_000, COUNTER)
+    lines = bullets_of(entries, 2_000)
     assert [line.partition(" →")[0] for line in lines] == [
-        EXCHANGES_TITLE,
         f"- {question(1)}",
         f"- {question(0)} (asked 2 times)",
         "- what is XBRL (asked 2 times)",
@@ -736,8 +738,8 @@ def test_7_4_questions_about_different_pictures_are_not_repeated_ones():
         *about("", "?!"),
         *about("", "??"),
     ]
-    lines = exchange_lines(entries, 40, 2_000, COUNTER)
-    assert [line.partition(" →")[0] for line in lines[1:]] == [
+    lines = bullets_of(entries, 2_000)
+    assert [line.partition(" →")[0] for line in lines] == [
         "- Is it a cat?",
         "- Is it old?",
         "- ?!",

@@ -28,10 +28,9 @@ from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
-from nbchat.chat.context_commands import PARTS
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summary_format import summary_facts, summary_text
-from nbchat.compaction.triggers.context_breakdown import context_state
+from nbchat.compaction.triggers.context_breakdown import LABELS, context_state
 from nbchat.config.factory import autosave_of, build_engine
 from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Entry, Usage
@@ -527,7 +526,7 @@ def test_step_5_context_tells_usage_parts_and_the_trigger(store):
     assert f"8,010 of {WINDOW:,} tokens (20.0%)" in text
     assert f"policy             {POLICY}" in text
     assert f"the limit is {TRIGGER:,}" in text
-    for part in PARTS.values():
+    for part in LABELS.values():
         assert f"  {part}" in text
 
 

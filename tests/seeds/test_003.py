@@ -48,6 +48,7 @@ LONG = "The sales of the northern region grew slowly, quarter by quarter. " * 25
 TOLD = "The user has sales analysed; they grew, the next quarter is open."
 RULE = "Never share names of customers with the press."
 COUNT = TokenCounter().count
+LETTERS = str.maketrans("0123456789", "abcdefghij")
 
 
 def chatting(request: Request) -> Line:
@@ -65,7 +66,9 @@ def until_compacted(agent: Agent, *, times: int = 1) -> list[Compaction]:
     """The records of so many compactions by themselves; nothing is said after the last."""
     made: list[Compaction] = []
     for _ in range(400):
-        turn = agent.run(f"And item {len(agent.session.transcript)}?")
+        digits = str(len(agent.session.transcript))
+        name = digits.translate(LETTERS)  # a summary need not name it
+        turn = agent.run(f"And item {name}?")
         for event in turn:
             if isinstance(event, Compacted):
                 made.append(event.compaction)
@@ -282,7 +285,14 @@ def test_protection_rules_what_a_user_asked_to_be_respected_stays_word_for_word(
         "Use only figures that were audited.",
         "Constraint: the run takes at most 30 minutes.",
     ]
-    agent = agent_with()
+    quotes = iter(["\n".join(f'- "{rule}"' for rule in rules)])
+
+    def quoting(asked: Request) -> Line:
+        """A model that quotes what holds in its first summary alone."""
+        told = f"<summary>{TOLD}\n{next(quotes, '')}</summary>"
+        return says(told) if asked.answer_tag else says(LONG)
+
+    agent = agent_with(*[quoting] * 400)
     list(agent.run(f"Analyse the sales. {' '.join(rules)} Then tell me."))
     until_compacted(agent, times=5)
     lines = summary_facts(agent.session.history[0].content)
@@ -298,7 +308,8 @@ def test_protection_rules_no_model_has_to_be_reached_for_them_to_stay():
     agent.switch(session)
     list(agent.run("And?"))
     assert session.compaction.status == "degraded"
-    assert f'- "{RULE}"' in summary_facts(session.history[0].content)
+    (said, *_) = summary_facts(session.history[0].content)[1:]
+    assert said.startswith(f"- {RULE} Now analyse.")
 
 
 # Selective tool post-processing
