@@ -188,6 +188,7 @@ class Compactor:
             try:
                 return (yield from ask())
             except ContextOverflow as error:
+                self._learn_from_refusal(str(error))
                 if not (yield from self._has_shrunk(steps, stop)):
                     raise self._named(error) from error
 
@@ -357,6 +358,15 @@ class Compactor:
         counter = self._agent.engine.tracker.counter
         session = self._agent.session
         return ContextOverflow(with_largest_message(str(error), session, counter))
+
+    def _learn_from_refusal(self, text: str) -> None:
+        """Correct a window that no server told by a request that was too long."""
+        tracker = self._agent.engine.tracker
+        refused = tracker.context_tokens(self._agent.session)
+        info = tracker.info.corrected(text, refused)
+        if info is not tracker.info:
+            with suppress(ConfigError):  # too small for anything
+                tracker.use_model(info, fixed_tokens=tracker.fixed_tokens)
 
     def _use_smaller_window(self) -> None:
         """Use the window that a server has shown by cutting a request."""

@@ -248,7 +248,7 @@ def _threshold(agent: Agent, tokens: str, _stop: Stop) -> str:
         agent.engine.tracker.set_threshold(wanted)
     threshold = agent.engine.context_token_threshold
     if threshold is None:
-        return "no threshold: the model's window is not known"
+        return "No threshold: this policy compacts by the size of the context alone."
     return f"compacts at {threshold:,} input tokens"
 
 

@@ -181,7 +181,8 @@ def _limit_rows(
 ) -> Iterator[str]:
     """What is known of a model, and where each figure is from."""
     name = provider.name.partition(":")[2]
-    info = provider.info().with_window(set_window)
+    told = provider.info().with_window(set_window)
+    info = told.or_assumed()
     yield _row("context window", _figure(info, "window", info.window))
     rest = info.usable_window
     usual = "the window minus the reserve for the answer" if info.window else ""
@@ -196,7 +197,9 @@ def _limit_rows(
     yield _row("retirement", known)
     if ending is not None and is_retired(name):
         report.problem(f"choose another model: {ending.line(name)}")
-    is_listed = info.window is not None or info.prices is not None
+    if info.is_assumed:
+        report.problem(f"set the context window of {name}, as in NBCHAT_WINDOW=128000")
+    is_listed = told.window is not None or info.prices is not None
     nearest = [] if is_listed else nearest_models(name, provider.name.split(":")[0])
     if nearest:
         names = " or ".join(nearest)

@@ -5,6 +5,7 @@ rest. Figures and images become pictures after the result.
 """
 
 import contextlib
+import csv
 import io
 import json
 import sys
@@ -31,6 +32,9 @@ ROWS_KEPT = 10_000
 
 ROWS_SHOWN = 20
 """Rows of a dataframe that the model sees at once."""
+
+PICTURES_SHOWN = 3
+"""Pictures of one output that the model sees: each takes about 1,500 tokens."""
 
 ELEMENTS_SHOWN = 200
 """Elements of an array that are written in full."""
@@ -75,10 +79,7 @@ def error_line(error: BaseException) -> str:
     """Name and text of an error, bounded; the name alone if its `str` fails."""
     name = type(error).__name__
     with contextlib.suppress(Exception):
-        text = str(error)
-        if len(text) > OUTPUT_LIMIT:
-            removed = f"[{len(text) - OUTPUT_LIMIT:,} characters removed]"
-            text = f"{text[:OUTPUT_LIMIT]} {removed}"
+        text = _bounded(str(error))
         return f"{name}: {text}" if text else name
     return name
 
@@ -97,6 +98,9 @@ def _written(call: Entry, value: object) -> ToolOutput:
             return _with_pictures(call, _as_text(others) if others else "", pictures)
     if _is_from(value, "pandas", "DataFrame", "Series"):
         return _table(call, value)
+    for package, name in (("polars", "DataFrame"), ("pyarrow", "Table")):
+        if _is_from(value, package, name):
+            return _other_table(call, value)
     return ToolOutput(_result(call, _as_text(value)))
 
 
@@ -105,9 +109,11 @@ def _result(call: Entry, text: str) -> Entry:
 
 
 def _bounded(text: str) -> str:
-    if len(text) <= OUTPUT_LIMIT:
+    removed = len(text) - OUTPUT_LIMIT
+    if removed <= 0:
         return text
-    return f"{text[:OUTPUT_LIMIT]}\n[{len(text) - OUTPUT_LIMIT:,} characters removed]"
+    half = OUTPUT_LIMIT // 2  # an error is often at the end
+    return f"{text[:half]}\n[{removed:,} characters removed]\n{text[-half:]}"
 
 
 def _with_pictures(call: Entry, text: str, found: list[Picture | str]) -> ToolOutput:
@@ -119,7 +125,8 @@ def _with_pictures(call: Entry, text: str, found: list[Picture | str]) -> ToolOu
     unreadable = [f"[{each}]" for each in found if isinstance(each, str)]
     count = len(pictures)
     note = f"[{count} picture{'s' * (count != 1)} follow{'s' * (count == 1)}]"
-    lines = filter(None, (text, *unreadable, note if count else ""))
+    has_note = 0 < count <= PICTURES_SHOWN
+    lines = filter(None, (text, *unreadable, note if has_note else ""))
     return _followed_by(call, "\n".join(lines), pictures)
 
 
@@ -146,8 +153,10 @@ def _read_part(part: str | bytes) -> Picture | str:
 
 
 def _followed_by(call: Entry, text: str, pictures: list[Picture]) -> ToolOutput:
+    if len(pictures) > PICTURES_SHOWN:
+        text += f"\n[the first {PICTURES_SHOWN} of {len(pictures):,} pictures follow]"
     caption = f"The picture that {call.tool_name} returned:"
-    entries = tuple(each.entry(caption) for each in pictures)
+    entries = tuple(each.entry(caption) for each in pictures[:PICTURES_SHOWN])
     return ToolOutput(_result(call, text), pictures=entries)
 
 
@@ -198,6 +207,30 @@ def _table(call: Entry, value: Any) -> ToolOutput:
         f"{size}\n{_csv(frame.head(ROWS_SHOWN))}\n... {rows - ROWS_SHOWN:,} more rows"
     )
     return ToolOutput(whole, shown if rows > ROWS_SHOWN else "")
+
+
+def _other_table(call: Entry, value: Any) -> ToolOutput:
+    """A dataframe of polars or a table of pyarrow, like one of pandas."""
+    rows, columns = value.shape
+    size = f"{rows:,} rows x {columns:,} columns, as CSV:"
+    whole = _result(call, f"{size}\n{_csv_of(value[:ROWS_KEPT])}")
+    if rows <= ROWS_SHOWN:
+        return ToolOutput(whole)
+    more = f"... {rows - ROWS_SHOWN:,} more rows"
+    return ToolOutput(whole, f"{size}\n{_csv_of(value[:ROWS_SHOWN])}\n{more}")
+
+
+def _csv_of(value: Any) -> str:
+    file = io.StringIO()
+    rows = (
+        value.rows()
+        if hasattr(value, "rows")
+        else zip(*value.to_pydict().values(), strict=True)
+    )
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(value.schema.names if hasattr(value, "num_rows") else value.columns)
+    writer.writerows(rows)
+    return file.getvalue().strip()
 
 
 def _csv(frame: Any) -> str:

@@ -1,17 +1,14 @@
 """The chat of one kernel, shared by `%chat`, `%%chat` and the panel.
 
-`ShellContents` finds what its messages attach: variables, cells, the last traceback.
+What its messages attach is printed before the answer.
 """
 
 import os
-import sys
 import threading
-import traceback
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -20,9 +17,13 @@ from IPython.core.interactiveshell import InteractiveShell
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, PendingCall, approvals_of
 from nbchat.agent.live_output import CellOutput, is_watched
-from nbchat.chat.attachments.attachments import load_attachments, unknown_names
-from nbchat.chat.attachments.mentions import Cell
-from nbchat.chat.attachments.value_preview import short_repr
+from nbchat.chat.attachments.attachments import (
+    Attachment,
+    load_mentions,
+    unknown_names,
+)
+from nbchat.chat.attachments.mentions import Mention, mentions
+from nbchat.chat.attachments.value_preview import truncated
 from nbchat.chat.chat_events import ChatEvent, RulesOffered
 from nbchat.chat.chat_runner import Action, ChatRunner
 from nbchat.chat.commands import Commands
@@ -38,6 +39,7 @@ from nbchat.config.factory import (
 from nbchat.config.live_changes import LiveSettings
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.pastes import prompt_entry, typed_text
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import ends_with_answer
 from nbchat.errors import NbchatError
@@ -45,6 +47,8 @@ from nbchat.jupyter.cell_output import Conversation, RetryButton, show
 from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.choices import FIX
+from nbchat.jupyter.shell_contents import ShellContents, own_variables
+from nbchat.providers.base import user_text
 from nbchat.rendering.arguments import with_invisibles_escaped
 from nbchat.rendering.plain_text import terminal_text
 
@@ -260,15 +264,20 @@ class KernelChat:
 
     def _attachments(self, text: str) -> Iterator[Entry]:
         """Load what a message mentions, and print what is attached."""
-        if self._contents is None:
+        contents = self._contents
+        if contents is None:
             return
-        for unknown in unknown_names(text, self._contents):
+        typed = typed_text(prompt_entry(text, is_cell=True))
+        named = mentions(typed, contents)
+        others = [each for each in mentions(text, contents) if each not in named]
+        for unknown in unknown_names(typed, contents):
             print(terminal_text(unknown))
-        for each in load_attachments(text, self._contents):
+        found = load_mentions(named, contents)
+        if others and _is_confirmed(others):
+            found += load_mentions(others, contents)
+        for each in found:
             size = self.agent.engine.tracker.counter.count_entry(each.entry)
-            secrets = f", {each.hidden} hidden (may be secrets)" if each.hidden else ""
-            name = terminal_text(each.mention.text)
-            print(f"attached {name}: {size:,} tokens{secrets}")
+            print(_attached_line(each, size))
             yield each.entry
 
     def _built(self) -> Agent:
@@ -347,65 +356,29 @@ class KernelChat:
             agent.count_fixed_tokens()
 
 
-class ShellContents:
-    """Looks up what a message mentions in a shell; runs no code."""
-
-    def __init__(self, shell: InteractiveShell) -> None:
-        self._shell = shell
-
-    @property
-    def folder(self) -> Path:
-        """The kernel's working folder, by default that of the notebook."""
-        return Path.cwd()
-
-    def variables(self) -> Mapping[str, object]:
-        """The user's variables as they are now."""
-        return own_variables(self._shell)
-
-    def cell(self, number: int | None) -> Cell | None:
-        """A cell by its number, or the last one that was not for the chat."""
-        history = self._shell.history_manager
-        sources = history.input_hist_raw[:] if history is not None else []
-        if number is None:
-            numbers = range(len(sources) - 1, 0, -1)
-            number = next((n for n in numbers if not _is_for_chat(sources[n])), 0)
-        if not 0 < number < len(sources):
-            return None
-        return Cell(number, sources[number], _output(history, number))
-
-    def error(self) -> str:
-        """The last traceback; one-line errors of magics have none."""
-        known = getattr(self._shell.history_manager, "exceptions", {})
-        for failed in reversed(list(known.values())):
-            if failed["ename"] != "UsageError":
-                return "\n".join(failed["traceback"])
-        last = getattr(sys, "last_value", None)  # IPython before 9 keeps no tracebacks
-        is_new = last is not None and not isinstance(last, UsageError)
-        return "".join(traceback.format_exception(last)) if is_new else ""
+def _attached_line(attached: Attachment, tokens: int) -> str:
+    """What was attached; with secrets in it, the text that is sent."""
+    secrets = f", {attached.hidden} hidden (may be secrets)" if attached.hidden else ""
+    name = terminal_text(attached.mention.text)
+    line = f"attached {name}: {tokens:,} tokens{secrets}"
+    if not attached.mention.is_raw:
+        return line
+    sent = terminal_text(user_text(attached.entry))
+    return f"{line}, sent as it is:\n{truncated(sent)}"
 
 
-def _output(history: Any, number: int) -> str:
-    """The text output of a cell: printed, displayed, or its value."""
-    if not hasattr(history, "outputs"):  # IPython before 9 keeps only the value
-        values = history.output_hist
-        return short_repr(values[number]) if number in values else ""
-    shown = []
-    for each in list(history.outputs.get(number, ())):
-        text = each.bundle.get("stream", each.bundle.get("text/plain", ""))
-        shown.append(text if isinstance(text, str) else "".join(text))
-    return "\n".join(text.rstrip("\n") for text in shown if text)
+def _is_confirmed(named: Iterable[Mention]) -> bool:
+    """Whether the person wants to attach what may be from a pasted text.
 
-
-def _is_for_chat(source: str) -> bool:
-    """Whether a cell sent a message, or only showed the panel."""
-    lines = source.strip().splitlines()
-    is_message = bool(lines) and lines[0].startswith("%%chat")
-    return (
-        not lines or is_message or any(line.split()[:1] == ["%chat"] for line in lines)
-    )
-
-
-def own_variables(shell: InteractiveShell) -> Mapping[str, object]:
-    """The user's variables, without those that IPython defines."""
-    hidden, names = shell.user_ns_hidden, dict(shell.user_ns)
-    return {k: v for k, v in names.items() if k not in hidden or hidden[k] is not v}
+    Without somebody to ask, as when a notebook is run by a program, nothing is.
+    """
+    names = terminal_text(", ".join(each.text for each in named))
+    asked = f"{names}: below the first paragraph, so it may be pasted. Attach? [y/N] "
+    try:
+        return input(asked).strip().lower() in ("y", "yes")
+    except (EOFError, OSError, NotImplementedError):  # nobody can answer
+        print(
+            f"Didn't attach {names}: it's below the first paragraph, where text may be "
+            "pasted. Name it in the first paragraph to attach it."
+        )
+        return False

@@ -9,6 +9,7 @@ and outputs are hidden from the model, and stay when it edits what is around the
 
 import difflib
 import queue
+import re
 import secrets
 from base64 import b64decode
 from collections.abc import Callable
@@ -38,6 +39,9 @@ CELLS_READ = 30
 
 OUTPUT_SHOWN = 2_000
 """Characters of a cell's outputs when cells are read; a run returns all of them."""
+
+_OVERWRITTEN = re.compile(r"[^\n\r]*\r+(?=[^\n\r])")
+"""A state of a line that the next one has overwritten on the screen."""
 
 IN_A_CELL = (
     "a %%chat cell is running, and no other cell can run until it ends; ask in the "
@@ -273,8 +277,10 @@ def _described(number: int, cell: NotebookCell) -> str:
 
 
 def _outputs_text(cell: NotebookCell) -> str:
-    """What a cell has put out, as text."""
+    """What a cell has put out, as text; of a progress bar its last state."""
     return "\n".join(
-        "[picture]" if each.kind == "png" else each.data.rstrip("\n")
+        "[picture]"
+        if each.kind == "png"
+        else _OVERWRITTEN.sub("", each.data).rstrip("\n")
         for each in cell.outputs
     )

@@ -1,7 +1,8 @@
 """Context window, output limit, encoding, prices and retirement of models.
 
 Windows come from the server if it reports them, else from the package `genai-prices`,
-like prices. What is unknown is None, and then no percentage and no $0 is shown.
+like prices, else from the name of its family, else 32,000 tokens are assumed, which is
+said. An unknown price is None, and then no $0 is shown.
 
 Sources of the dates of retirement, read in November 2026: openai 3.57
 (`completion_create_params.py`), anthropic 2.13 (`DEPRECATED_MODELS`),
@@ -48,7 +49,40 @@ CLOUD_PREFIX = re.compile(r"^([a-z]+\.)*(anthropic|openai)\.")
 PRICE_LIST = "the package genai-prices"
 DOCUMENTATION = "the provider's documentation"
 SERVER = "the model's server"
+FAMILY = "the model's family, by its name"
+ASSUMED = "assumed, because nothing tells it"
+REFUSAL = "a request that the server refused as too long"
 """Sources of what is known of a model."""
+
+ASSUMED_WINDOW = 32_000
+"""The window of a model that nothing is known of: most that people serve themselves
+have this or more. The first refusal or cut request corrects it."""
+
+SMALLER = 0.9
+"""The window by the size of a request that was refused, where no number is told."""
+
+LEAST_LIMIT = 1_024
+"""Tokens: no model that chats has a smaller window."""
+
+_TOKENS = re.compile(r"(?<![\w.,-])(?:\d{1,3}(?:,\d{3})+|\d{4,8})(?![\w.]?\d)")
+
+FAMILIES: tuple[tuple[str, int], ...] = (
+    (r"gpt-?oss", 131_072),
+    (r"qwen-?3-?coder", 262_144),
+    (r"(qwen-?[23]|qwq)", 32_768),
+    (r"(meta-)?llama-?(guard-?)?v?3[.p][123]", 131_072),
+    (r"llama-?4", 131_072),
+    (r"(meta-)?llama-?v?3", 8_192),
+    (r"(codellama|phi-?4|phind)", 16_384),
+    (r"llama-?2|phi-?3|vicuna|zephyr", 4_096),
+    (r"(mistral|mixtral|ministral|magistral|codestral|devstral)", 32_768),
+    (r"gemma-?[34]", 32_768),
+    (r"gemma|smollm|starcoder", 8_192),
+    (r"deepseek", 65_536),
+    (r"(command-?[ar]|glm-?[45]|kimi|granite-?[34]|nemotron)", 131_072),
+)
+"""Beginnings of names that families of open models have, wherever they are served, and
+the window of the smallest model in it, from their model cards."""
 
 LONG_WRITE = 2.0 / 1.25
 """Price of writing Anthropic's cache for an hour, by that for five minutes:
@@ -135,6 +169,29 @@ class ModelInfo:
     """Where window, input_limit, output_limit and prices are from."""
 
     @property
+    def is_assumed(self) -> bool:
+        """Whether nothing told the window."""
+        return self.sources.get("window") == ASSUMED
+
+    def or_assumed(self) -> "ModelInfo":
+        """The model, with an assumed window where nothing tells it."""
+        if self.window is not None or self.input_limit is not None:
+            return self
+        return self.with_window(ASSUMED_WINDOW, ASSUMED)
+
+    def corrected(self, refusal: str, tokens: int) -> "ModelInfo":
+        """The model after a request of so many tokens was refused as too long.
+
+        Only a window that was assumed, or is that of the family, is corrected: by the
+        number in the refusal, else to less than the request had.
+        """
+        window = self.window
+        if window is None or self.sources.get("window") not in (ASSUMED, FAMILY):
+            return self
+        told = window_in(refusal, tokens) or int(tokens * SMALLER)
+        return self.with_window(told, REFUSAL) if 0 < told < window else self
+
+    @property
     def usable_window(self) -> int | None:
         """Input tokens that a request may have; the rest is reserved for the reply."""
         if self.window is None:
@@ -200,7 +257,8 @@ def model_info(name: str, *, provider: str | None = None) -> ModelInfo:
     try:
         _, model = get_snapshot().find_provider_model(name, None, provider, None)
     except LookupError:
-        return _with_limits(ModelInfo(name, encoding=_encoding(name)))
+        found = ModelInfo(name, encoding=_encoding(name))
+        return _with_limits(found.with_window(family_window(name), FAMILY))
     listed = ModelInfo(
         name,
         window=model.context_window,
@@ -209,6 +267,29 @@ def model_info(name: str, *, provider: str | None = None) -> ModelInfo:
         sources={"window": PRICE_LIST, "prices": PRICE_LIST},
     )
     return _with_limits(listed)
+
+
+def window_in(refusal: str, tokens: int) -> int | None:
+    """The window that a refusal of a request names, whatever its words are.
+
+    The largest number is what was asked for, and the next one the limit: "maximum
+    context length is 8192 tokens, you requested 9000". A single number is the limit.
+    """
+    found = {int(each.replace(",", "")) for each in _TOKENS.findall(refusal)}
+    numbers = sorted(each for each in found if each >= LEAST_LIMIT)
+    if len(numbers) > 1:
+        return numbers[-2]
+    return numbers[0] if numbers and numbers[0] < tokens else None
+
+
+def family_window(name: str) -> int | None:
+    """The window of a model by the family that its name begins with.
+
+    What names the server or the owner does not count: `hf.co/unsloth/Qwen3-8B`.
+    """
+    last = name.lower().rpartition("/")[2]
+    found = (window for start, window in FAMILIES if re.match(start, last))
+    return next(found, None)
 
 
 def _with_limits(info: ModelInfo) -> ModelInfo:

@@ -76,7 +76,7 @@ def loaded_window(models: list[Json], name: str, ask: Ask) -> int | None:
         running = _ollama_running(an_object(ask("/api/ps", None)), name)
         shown = None if running else ask("/api/show", {"model": name})
         return running or _ollama_window(an_object(shown))
-    return None
+    return _llama_window(an_object(ask("/props", None)))
 
 
 def model_among(models: list[Json], name: str) -> Json:
@@ -120,6 +120,12 @@ def _openrouter_prices(pricing: Json) -> Prices | None:
         return None
     read, write = of.get("input_cache_read"), of.get("input_cache_write")
     return Prices(uncached, read or uncached, write or uncached, output)
+
+
+def _llama_window(answer: Json) -> int | None:
+    """The window of llama.cpp's server, or of one that answers like it."""
+    settings = an_object(answer.get("default_generation_settings"))
+    return whole(settings.get("n_ctx")) or whole(answer.get("n_ctx")) or None
 
 
 def _lm_studio_window(answer: Json, name: str) -> int | None:

@@ -23,7 +23,7 @@ from nbchat.providers.connect import connect
 from nbchat.rendering.banners import compaction_text, divider_html
 from nbchat.testing import ScriptedProvider, calls, says
 
-LOG = "\n".join(f"line {n}: worker {n % 7} did step {n * 31 % 97}" for n in range(500))
+LOG = "\n".join(f"line {n}: worker {n % 7} did step {n * 31 % 97}" for n in range(700))
 
 
 def read() -> str:

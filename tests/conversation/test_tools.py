@@ -13,16 +13,19 @@ import threading
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from enum import Enum
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 from pydantic import BaseModel, Field
 
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.returned_values import output_of
 from nbchat.conversation.tools import Tool, as_tools, run_tool, tool
 from nbchat.errors import ConfigError, Stopped
 
@@ -114,9 +117,8 @@ def test_values_that_are_not_text_come_as_json_and_long_ones_are_cut_with_a_note
 
     tools = as_tools([numbers, flood])
     assert result(tools, call("numbers", "{}")).content == '{"a": 1}'
-    assert result(tools, call("flood", "{}")).content.endswith(
-        "[100,000 characters removed]"
-    )
+    flooded = result(tools, call("flood", "{}")).content
+    assert "x\n[100,000 characters removed]\nx" in flooded
 
 
 class Mute:
@@ -352,7 +354,7 @@ def test_large_outputs_and_errors_are_bounded():
     assert len(result(tools, call("forever", "")).content) < 210_000
     assert len(result(tools, call("large", "")).content) < 1_000
     failed = result(tools, call("explode", "")).content
-    assert failed.endswith("[100,000 characters removed]")
+    assert "[100,000 characters removed]" in failed
 
 
 @pytest.mark.parametrize(
@@ -475,3 +477,14 @@ def test_an_async_tool_that_exits_leaves_the_others_their_event_loop():
     assert left.entry.content == "error: exit code 3"
     stayed = run_tool(tools, Entry("assistant", "", "b", "stay", "{}"))
     assert stayed.entry.content == "here"
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pa.table])
+def test_a_frame_of_polars_or_pyarrow_is_csv_of_which_20_rows_are_shown(make: Any):
+    rows = 30
+    frame = make({"order": [f"A{n}" for n in range(rows)], "amount": [1.5] * rows})
+    output = output_of(call("read", "{}"), frame)
+    assert output.entry.content.startswith("30 rows x 2 columns, as CSV:\norder,amount")
+    assert output.entry.content.endswith("A29,1.5")
+    assert output.shown.endswith("A19,1.5\n... 10 more rows")
+    assert output_of(call("read", "{}"), frame[:2]).shown == ""

@@ -87,6 +87,18 @@ def test_the_last_cell_and_error_are_brought_in_as_the_person_saw_them(kernel):
     assert shown.startswith("Cell 4 of the notebook")
 
 
+def test_a_panel_on_ones_own_agent_attaches_what_is_mentioned(kernel):
+    kernel.run(
+        "%load_ext nbchat\nfrom nbchat import Agent, ChatUI\n"
+        "from nbchat.testing import ScriptedProvider, says\n"
+        "mine = ScriptedProvider(says('ok')); ui = ChatUI(Agent(mine))\n"
+        "own = [1, 2, 3]; open('own.txt', 'w').write('outer')"
+    )
+    kernel.run("ui.ask('see @file:own.txt and @own'); print(ui.wait(20))")
+    shown = kernel.run("print([e.tool_name for e in mine.requests[-1].history])")
+    assert shown == "['file', 'file', '']\n"
+
+
 def test_the_line_for_where_there_is_no_panel_is_the_same_in_every_run(kernel):
     first, second = (kernel.outputs("%chat") for _ in range(2))
     assert [sorted(output) for output in first] == [

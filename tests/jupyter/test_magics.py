@@ -1,5 +1,6 @@
 """%chat and %%chat in a real IPython shell, and what loading them costs."""
 
+import io
 import json
 import sqlite3
 import subprocess
@@ -726,10 +727,56 @@ def test_a_cell_says_how_many_secrets_are_hidden_and_which_name_is_unknown(
     shell.run_cell_magic("chat", "", "See @my_secret, @config and @confg")
     said = capsys.readouterr().out
     assert "1 hidden (may be secrets)" in said
-    assert "no variable confg; did you mean config?" in said
+    assert "No variable named confg; did you mean config?" in said
     assert "hunter2" not in str(sent(agent))
     shell.run_cell_magic("chat", "", "See @!config")
     assert "hunter2" in str(sent(agent))
+
+
+MAIL = """What does he want? @prices
+
+Dear all, look at @file:.env, @file:gone and @!customers.
+Regards, ann@example.org"""
+
+
+def with_mail(shell: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(folder)
+    (folder / ".env").write_text("KEY=hunter2")
+    (folder / "gone").write_text("found")
+    agent = agent_with(shell, says("No."))
+    shell.run_cell("prices = [1]; customers = {'password': 'hunter3'}")
+    return agent
+
+
+def test_below_the_first_paragraph_nothing_is_attached_without_a_person(
+    shell, capsys, tmp_path, monkeypatch
+):
+    agent = with_mail(shell, tmp_path, monkeypatch)
+    shell.run_cell_magic("chat", "", MAIL)
+    assert sent(agent) == ["The variable prices\n\nlist of 1 items\n[1]", MAIL]
+    said = capsys.readouterr().out
+    assert said.count("Didn't attach @file:.env, @file:gone, @!customers:") == 1
+    assert "hunter" not in said
+
+
+@pytest.mark.parametrize(("answer", "count"), [("y", 5), ("n", 2), ("", 2)])
+def test_a_person_decides_on_what_may_be_pasted_into_a_cell(  # noqa: PLR0917
+    answer, count, shell, capsys, tmp_path, monkeypatch
+):
+    agent = with_mail(shell, tmp_path, monkeypatch)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n"))
+    shell.run_cell_magic("chat", "", MAIL)
+    assert len(sent(agent)) == count
+    assert "@file:.env, @file:gone, @!customers: below" in capsys.readouterr().out
+
+
+def test_what_is_attached_with_its_secrets_is_shown(shell, capsys):
+    agent_with(shell, says("Yes."))
+    shell.run_cell("config = {'password': 'hunter2'}")
+    shell.run_cell_magic("chat", "", "See @!config")
+    said = capsys.readouterr().out
+    assert "sent as it is:\nThe variable config" in said
+    assert "{'password': 'hunter2'}" in said
 
 
 def test_a_cell_that_lacks_something_is_one_line_and_no_turn(shell, tmp_path):

@@ -81,6 +81,13 @@ def test_cells_are_read_with_numbers_ids_sources_and_outputs():
     assert tools_of(View("v"))["read_cells"]() == "the notebook has no cells"
 
 
+def test_of_a_progress_bar_the_last_state_is_read():
+    bar = "".join(f"\r{n:3}%|{'#' * n}|" for n in range(101))
+    view = View("v", cell("a", "work()", ("text", f"one\r\n{bar}\ndone\r")))
+    shown = tools_of(view)["read_cells"]()
+    assert shown.endswith(f"output:\none\r\n100%|{'#' * 100}|\ndone\r")
+
+
 def test_a_run_returns_text_and_pictures():
     view = View("v", cell("b", "plot()", ("text", "hi\n"), ("png", PNG)), cell("c", ""))
     run = tools_of(view)["run_cell"]

@@ -286,3 +286,52 @@ def test_a_model_that_the_server_has_not_gets_a_name_that_it_has(model, words):
 def test_retired_models_are_not_offered():
     assert "gpt-4-turbo" not in chat_models("openai")
     assert "claude-opus-4-0" not in chat_models("anthropic")
+
+
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [
+        ("qwen3:8b", 32_768),
+        ("gpt-oss:20b", 131_072),
+        ("llama3.1:70b", 131_072),
+        ("mistral-small", 32_768),
+        ("meta-llama/Llama-3.3-70B-Instruct", 131_072),
+        ("Qwen/Qwen3-32B", 32_768),
+        ("hf.co/unsloth/Qwen3-8B-GGUF:Q4_K_M", 32_768),
+        ("accounts/fireworks/models/llama-v3p1-70b-instruct", 131_072),
+        ("meta-llama-3.1-8b-instruct", 131_072),
+        ("meta-llama/Meta-Llama-3-8B", 8_192),
+        ("my-company-model", None),
+        ("not-llama3", None),
+    ],
+)
+def test_a_model_has_the_window_of_its_family_wherever_it_is_served(
+    name: str, window: int | None
+):
+    info = model_info(name)
+    assert info.window == window
+    assumed = info.or_assumed()
+    assert assumed.window == (window or 32_000)
+    assert assumed.is_assumed == (window is None)
+    assert not assumed.with_window(8_192).is_assumed
+
+
+@pytest.mark.parametrize(
+    ("refusal", "window"),
+    [
+        (
+            "maximum context length is 8192 tokens. You requested 9000 (8000 + 1000).",
+            8_192,
+        ),
+        ("prompt is too long: 18310 tokens > 16000 maximum", 16_000),
+        ("request (9,100 tokens) exceeds the context size (8,192 tokens)", 8_192),
+        ("exceeds the context size of 4096", 4_096),
+        ("the input is too long", 8_100),
+        ("too long for gpt-6.5-2026 (status 400)", 8_100),
+    ],
+)
+def test_a_refusal_corrects_a_window_that_was_assumed(refusal: str, window: int):
+    assumed = ModelInfo("m").or_assumed()
+    assert assumed.corrected(refusal, 9_000).window == window
+    told = ModelInfo("m", window=32_000)
+    assert told.corrected(refusal, 9_000) is told

@@ -66,7 +66,7 @@ TRAINED = {"model_info": {"general.x": 1, "llama.context_length": 131_072}}
         ("llama3.2", {"models": []}, TRAINED, 4_096),
         ("llama3.2", {}, {"model_info": {"bert.context_length": 512}}, 512),
         ("llama3.2", [], [], 4_096),
-        ("llama3.2", failure(500), TRAINED, None),
+        ("llama3.2", failure(500), TRAINED, 131_072),  # of its family
     ],
 )
 def test_ollama_tells_the_window_that_a_model_runs_with(
@@ -101,11 +101,19 @@ def test_vllm_tells_it_in_its_list_and_is_asked_nothing_more():
     assert window_of("m", {"/v1/models": {"data": listed}}) == 32_768
 
 
-def test_an_unknown_server_is_asked_nothing_more():
+def test_an_unknown_server_is_asked_only_what_llama_cpp_tells():
     asked: list[str] = []
     models = [{"id": "m", "owned_by": "someone"}, {}]
     assert loaded_window(models, "m", lambda path, _: asked.append(path)) is None
-    assert asked == []
+    assert asked == ["/props"]
+
+
+@pytest.mark.parametrize(
+    "told", [{"default_generation_settings": {"n_ctx": 16_384}}, {"n_ctx": 16_384}]
+)
+def test_llama_cpp_tells_its_window_in_its_properties(told: Any):
+    answers = {"/v1/models": {"data": [{"id": "my-model"}]}, "/props": told}
+    assert window_of("my-model", answers) == 16_384
 
 
 class Truncating(FaultServer):
@@ -140,7 +148,7 @@ def test_a_request_that_a_server_cut_is_noticed_once_and_then_compacted(
     provider = OpenAIProvider("m", base_url=f"{truncating.url}/v1")
     engine = CompactionEngine(policy="extractive")
     agent = Agent(provider, engine=engine, session=long_session())
-    assert agent.engine.tracker.info.window is None
+    assert agent.engine.tracker.info.is_assumed
     events = [*agent.run("Where is it?"), *agent.run("And now?"), *agent.run("Now?")]
     assert sum(isinstance(event, TurnFinished) for event in events) == 3
     assert any(isinstance(event, Compacted) for event in events)
@@ -150,6 +158,36 @@ def test_a_request_that_a_server_cut_is_noticed_once_and_then_compacted(
     sizes = [len(str(each.body["messages"])) // 4 for each in truncating.requests]
     assert sizes[0] > 12_000
     assert sizes[-1] < 4_096
+
+
+class Refusing(FaultServer):
+    """Lists no window, and refuses requests of over 8,192 tokens."""
+
+    def next_response(self, request: Recorded) -> Response:
+        if "messages" not in request.body:
+            return answer({"data": [{"id": "my-company-model"}]})
+        self.requests.append(request)
+        size = sum(len(str(each)) for each in request.body["messages"]) // 4
+        if size > 8_192:
+            message = f"This model's maximum context length is 8192 tokens, not {size}."
+            return answer({"error": {"message": message}}, 400)
+        return WIRE.text("An answer.", usage=(size, 5, 0))
+
+
+def test_an_assumed_window_compacts_and_the_first_refusal_corrects_it():
+    server = Refusing()
+    provider = OpenAIProvider("my-company-model", base_url=f"{server.url}/v1")
+    engine = CompactionEngine(None, policy="extractive")
+    agent = Agent(provider, engine=engine, session=long_session())
+    tracker = agent.engine.tracker
+    assert (tracker.info.window, engine.context_token_threshold) == (32_000, 24_000)
+    assert "assuming a context window of 32,000" in tracker.outlook(agent.session)
+    events = list(agent.run("Where is it?"))
+    assert any(isinstance(event, Compacted) for event in events)
+    assert any(isinstance(event, TurnFinished) for event in events)
+    assert (tracker.info.window, tracker.info.is_assumed) == (8_192, False)
+    assert "assuming" not in tracker.outlook(agent.session)
+    server.close()
 
 
 def test_a_report_that_leaves_the_cached_tokens_out_proves_nothing(truncating, caplog):

@@ -1,10 +1,12 @@
 """Facts kept by code as sections of lines, and as a table of values."""
 
+import re
+
 import pytest
 
-from nbchat.conversation.entries import Compaction, Fact
+from nbchat.conversation.entries import Compaction, Fact, MemoryLine
 from nbchat.rendering.banners import divider_html
-from nbchat.rendering.facts import fact_sections, facts_html
+from nbchat.rendering.facts import fact_sections, facts_html, memory_html
 
 TEXT = """Rules and decisions in force, quoted from the user:
 - "Never promise a date."
@@ -88,7 +90,9 @@ def test_each_part_of_a_memory_has_its_title_and_each_line_its_place():
     html = memory_html(MEMORY)
     titles = ["What you said", "Calls", "Records", "Newest answers and outputs"]
     assert re.findall(r"<p>([^<]*)</p>", html) == titles
-    assert '<span data-position="0">Look at &lt;b&gt;both&lt;/b&gt;.\nNow.</span>' in html
+    assert (
+        '<span data-position="0">Look at &lt;b&gt;both&lt;/b&gt;.\nNow.</span>' in html
+    )
     assert '<li dir="auto" class="nbc-muted">Look-ups:</li>' in html
     assert memory_html([]) == ""
 

@@ -1,8 +1,7 @@
 """Load what a message mentions as entries: variables, cells, files, images, errors.
 
-Texts of files and bytes of images are sent unchanged, everything else as a text of
-limited size; of large files the types and the beginning, so that gigabytes take as long
-as megabytes. What looks like a secret is hidden in all texts, unless the
+Short texts of files and bytes of images are sent unchanged, everything else as a text
+of limited size. What looks like a secret is hidden in all texts, unless the
 mention begins with `@!`. No code of the user runs to find `df.amount` or `rows[:5]`. If
 one thing cannot be loaded, an error says why and nothing is sent.
 """
@@ -15,19 +14,14 @@ import mimetypes
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from nbchat.chat.attachments.file_preview import file_text
 from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
-from nbchat.chat.attachments.value_preview import (
-    attributes_of,
-    comes_from,
-    describe_value,
-    frame_lines,
-    truncated,
-)
+from nbchat.chat.attachments.short_repr import attributes_of, comes_from
+from nbchat.chat.attachments.value_preview import describe_value, truncated
 from nbchat.conversation.entries import TEXT_TYPES, Entry
 from nbchat.conversation.live_variables import is_fit, type_name
 from nbchat.conversation.pictures import (
@@ -40,9 +34,6 @@ from nbchat.conversation.pictures import (
 from nbchat.conversation.secret_masking import HIDDEN, is_secret_name, without_secrets
 from nbchat.errors import AttachmentError
 
-FILE_LIMIT_BYTES = 200_000
-"""About 50,000 tokens."""
-
 REASON_LIMIT = 200
 """Characters shown of an error that matplotlib or PIL raised."""
 
@@ -53,14 +44,6 @@ _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _CONTAINERS = (list, tuple, dict, str, bytes, range)
 _TABLES = ("DataFrame", "Series", "ndarray")
 _TABLE_PACKAGES = ("pandas", "polars", "numpy")
-
-ROWS_READ = 1_000
-"""Rows from which the types of a text file's columns are read."""
-
-SAMPLE_BYTES = 1_000_000
-"""Of the beginning, from which the number of lines is estimated."""
-
-HEAD_CHARACTERS, TAIL_CHARACTERS = 4_000, 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +58,12 @@ class Attachment:
 
 def load_attachments(text: str, resolver: Resolver) -> list[Attachment]:
     """Load everything that a message mentions; raises AttachmentError."""
-    found = (load_attachment(mention, resolver) for mention in mentions(text))
+    return load_mentions(mentions(text, resolver), resolver)
+
+
+def load_mentions(named: Iterable[Mention], resolver: Resolver) -> list[Attachment]:
+    """Load what some mentions refer to; raises AttachmentError."""
+    found = (load_attachment(mention, resolver) for mention in named)
     return [attachment for attachment in found if attachment]
 
 
@@ -100,19 +88,18 @@ def loaded(mention: Mention, entry: Entry) -> Attachment:
 
 def unknown_names(text: str, resolver: Resolver) -> list[str]:
     """A line for each name in a message that is no variable."""
-    return list(filter(None, (unknown_name(m, resolver) for m in mentions(text))))
+    named = mentions(text, resolver)
+    return list(filter(None, (unknown_name(each, resolver) for each in named)))
 
 
 def uploaded_entry(name: str, media_type: str, content: bytes) -> Entry:
     """A file that was dropped or pasted; raises AttachmentError if it is unreadable."""
     if media_type.startswith("image/"):
         return image_entry(name, content)
-    if len(content) > FILE_LIMIT_BYTES:
-        with TemporaryDirectory() as folder:
-            path = Path(folder, Path(name).name or "file")
-            path.write_bytes(content)
-            return _large_file(Mention("upload", name, name), path)
-    return _text_file(name, content)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, Path(name).name or "file")
+        path.write_bytes(content)
+        return _file_entry(name, path)
 
 
 def unknown_name(mention: Mention, resolver: Resolver) -> str:
@@ -124,7 +111,7 @@ def unknown_name(mention: Mention, resolver: Resolver) -> str:
         return ""
     known = [name for name in values if is_fit(name, values[name])]
     hint = nearest(mention.name, known)
-    return f"there is no variable {mention.name}{hint}; this is sent as plain text"
+    return f"No variable named {mention.name}{hint or '.'} It's sent as plain text."
 
 
 def _variable(mention: Mention, resolver: Resolver) -> Entry | None:
@@ -163,31 +150,15 @@ def _error(mention: Mention, resolver: Resolver) -> Entry:
 
 
 def _file(mention: Mention, resolver: Resolver) -> Entry:
-    path = _path(mention, resolver)
-    if path.stat().st_size > FILE_LIMIT_BYTES or path.suffix.lower() == ".parquet":
-        return _large_file(mention, path)
-    content = _bytes(mention, resolver, FILE_LIMIT_BYTES)
-    return _text_file(mention.name, content)
+    return _file_entry(mention.name, _path(mention, resolver))
 
 
-def _text_file(name: str, content: bytes) -> Entry:
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        raise AttachmentError(f"{name} is not a text file")
+def _file_entry(name: str, path: Path) -> Entry:
+    found = file_text(path)
     guessed = mimetypes.guess_type(name)[0] or ""
-    media_type = guessed if guessed.startswith(TEXT_TYPES) else "text/plain"
-    return _text_entry(f"The file {name}", name, text, media_type)
-
-
-def _large_file(mention: Mention, path: Path) -> Entry:
-    try:
-        text = describe_large_file(path)
-    except (OSError, ValueError) as error:
-        raise AttachmentError(f"{mention.text} cannot be attached: {error}") from None
-    return _text_entry(f"The beginning of {mention.name}", mention.name, text)
+    is_own = found.is_whole and guessed.startswith(TEXT_TYPES)
+    media_type = guessed if is_own else "text/plain"
+    return _text_entry(f"The file {name}", name, found.text, media_type)
 
 
 def _image(mention: Mention, resolver: Resolver) -> Entry:
@@ -276,6 +247,11 @@ def _drawn(figure: Any) -> Picture:
     return picture_of(buffer.getvalue())
 
 
+def describe_large_file(path: Path) -> str:
+    """The text that is sent of a file."""
+    return file_text(path).text
+
+
 def _text_entry(
     caption: str, name: str, text: str, media_type: str = "text/plain"
 ) -> Entry:
@@ -354,89 +330,3 @@ def _key(node: ast.expr) -> object:
 def _is_table(value: object) -> bool:
     kind = type(value)
     return kind.__name__ in _TABLES and comes_from(kind, *_TABLE_PACKAGES)
-
-
-def describe_large_file(path: Path) -> str:
-    """Size, shape, types and head of a file, and how much is omitted.
-
-    Raises ValueError for a file that is neither text nor a table.
-    """
-    read = _READERS.get(path.suffix.lower())
-    if read is not None and find_spec("pandas") is not None:
-        try:
-            return "\n".join([_size(path), *read(path)])
-        except Exception as error:  # noqa: BLE001  # readers raise errors of all kinds
-            cause = f"not a table that pandas reads ({type(error).__name__})"
-            return "\n".join([_size(path), cause, *_text(path)])
-    return "\n".join([_size(path), *_text(path)])
-
-
-def _separated(path: Path) -> list[str]:
-    import pandas as pd  # noqa: PLC0415  # optional
-
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
-    frame = pd.read_csv(path, sep=separator, nrows=ROWS_READ)
-    return _table(frame, f"about {_lines(path) - 1:,}")
-
-
-def _json_lines(path: Path) -> list[str]:
-    import pandas as pd  # noqa: PLC0415  # optional
-
-    frame = pd.read_json(path, lines=True, nrows=ROWS_READ)
-    return _table(frame, f"about {_lines(path):,}")
-
-
-def _parquet(path: Path) -> list[str]:
-    from pyarrow.parquet import ParquetFile  # noqa: PLC0415  # optional
-
-    with ParquetFile(path) as file:
-        batch = next(file.iter_batches(batch_size=ROWS_READ), None)
-        rows, names = file.metadata.num_rows, file.schema_arrow.names
-        if batch is None:
-            return [f"0 rows x {len(names)} columns: {', '.join(names)}"]
-        return _table(batch.to_pandas(), f"{rows:,}")
-
-
-_READERS: dict[str, Callable[[Path], list[str]]] = {
-    ".csv": _separated,
-    ".tsv": _separated,
-    ".jsonl": _json_lines,
-    ".ndjson": _json_lines,
-    ".parquet": _parquet,
-}
-
-
-def _table(frame: Any, rows: str) -> list[str]:
-    shape = f"{rows} rows x {len(frame.columns):,} columns"
-    return [f"{shape}; types from the first {len(frame):,} rows", *frame_lines(frame)]
-
-
-def _text(path: Path) -> list[str]:
-    """The beginning and the end; raises ValueError for a file that is not text."""
-    with path.open("rb") as file:
-        head = file.read(HEAD_CHARACTERS * 2)
-        file.seek(max(path.stat().st_size - TAIL_CHARACTERS, 0))
-        tail = file.read().decode("utf-8", "replace")
-    if b"\0" in head:
-        raise ValueError("not text")
-    begins = head.decode("utf-8-sig", "replace")[:HEAD_CHARACTERS]
-    left_out = path.stat().st_size - len(begins.encode()) - len(tail.encode())
-    between = f"… about {left_out:,} bytes omitted …"
-    return [f"about {_lines(path):,} lines", begins, between, tail]
-
-
-def _lines(path: Path) -> int:
-    """The number of lines, estimated from the beginning."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        sample = file.read(SAMPLE_BYTES)
-    exact = sample.count(b"\n")
-    return exact if len(sample) >= size else round(exact * size / max(len(sample), 1))
-
-
-def _size(path: Path) -> str:
-    size = path.stat().st_size
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
-        if size >= factor:
-            return f"{path.name}: {size / factor:.1f} {unit}, not sent whole"
-    return f"{path.name}: {size:,} bytes"

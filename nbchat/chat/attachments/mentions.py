@@ -7,28 +7,50 @@ code in backticks are not mentions.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Literal, Protocol
 
-from nbchat.conversation.entries import Entry
+from nbchat.conversation.entries import Entry, Span
 
 Kind = Literal["variable", "cell", "file", "image", "error", "upload"]
 
+_UNSPACED = (
+    r"\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff"
+    r"\uff66-\uffdc\U00020000-\U0003ffff"
+)
+"""Letters of scripts that are written without spaces: Chinese, Japanese, Korean (whose
+particles follow a name at once), Thai, Lao, Khmer and Burmese."""
+
 # A word before the @ makes it an address; some characters after the name, code.
 _MENTION = re.compile(
-    r"""(?<![\w@.+/\\-])@(?P<raw>!)?(?:
-      (?P<kind>file|image):(?P<target>"[^"\n]*"|[^\s"]*)
-    | (?P<cell>cell)(?::(?P<number>\w+))?(?!\w|[(@/]|[.:-]\w)
-    | (?P<error>error)(?!\w|[(@/]|[.:-]\w)
+    rf"""(?<![@.+/\\-])(?:(?<!\w)|(?<=[{_UNSPACED}]))[@\uff20](?P<raw>!)?(?:
+      (?P<kind>file|image)[:\uff1a](?P<target>"[^"\n]*"|[^\s"]*)
+    | (?P<cell>cell)(?:[:\uff1a](?P<number>[A-Za-z0-9_]+))?
+        (?![A-Za-z0-9_(@/]|[.:-][A-Za-z0-9_])
+    | (?P<error>error)(?![A-Za-z0-9_(@/]|[.:-][A-Za-z0-9_])
     | (?P<name>(?>[^\W\d]\w*
-        (?:\.[^\W\d]\w*|\[(?:[^\[\]\n]|\[[^\[\]\n]*\]){1,200}\])*))(?![(\[@/]|[.:-]\w)
+        (?:\.[^\W\d]\w*|\[(?:[^\[\]\n]|\[[^\[\]\n]*\]){{1,200}}\])*))
+        (?![(\[/]|(?<![{_UNSPACED}])@|[.:-][A-Za-z0-9_])
     )""",
     re.VERBOSE,
 )
+_BASE = re.compile(r"[^\W\d]\w*")
+_TAIL = re.compile(rf"(?<=[\w])(?<![{_UNSPACED}])[{_UNSPACED}]\w*$")
+"""What follows a name that is written in other letters."""
+
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _DEFINITION = re.compile(r"(?:def|class|async)\b")
 _ENDINGS = ".,;:!?)]}'"
+_WIDE_ENDINGS = (
+    "\u3001\u3002\u300d\u300f\u3011\u300b"
+    "\u201d\u2019\uff01\uff09\uff0c\uff1a\uff1b\uff1f"
+)
+"""Punctuation after which no space is written."""
+
+PATHS_TRIED = 80
+"""Beginnings of a text that are looked for as paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +92,74 @@ class Resolver(Protocol):
         """The last traceback; empty if no cell has failed yet."""
 
 
-def mentions(text: str) -> list[Mention]:
-    """The mentions in a text, each once, in their order."""
+def mentions(
+    text: str, resolver: Resolver | None = None, *, pasted: Iterable[Span] = ()
+) -> list[Mention]:
+    """The mentions in a text, each once, in their order.
+
+    Nothing of what was `pasted` counts: somebody else may have written it. With a
+    resolver a name ends where that of a variable or a file does, so that no space must
+    follow it.
+    """
     if text.startswith("/"):  # a command
         return []
+    for start, stop in pasted:
+        text = text[:start] + " " * (stop - start) + text[stop:]
     prose = _without_decorators(_CODE.sub(_blanked, text))
-    found = (_mention(match) for match in _MENTION.finditer(prose))
+    found = [_mention(match) for match in _MENTION.finditer(prose)]
+    if resolver is not None:
+        found = [_to_known(each, resolver) for each in found]
     return list({(each.kind, each.name, each.is_raw): each for each in found}.values())
 
 
 def not_mentioned(message: Entry, attached: Iterable[Entry]) -> list[Entry]:
     """Attachments of a message that its text does not mention."""
-    found = mentions(message.content)
+    found = mentions(message.content, pasted=message.pasted)
     return [each for each in attached if not any(_is_of(each, one) for one in found)]
+
+
+def _to_known(mention: Mention, resolver: Resolver) -> Mention:
+    """The mention with the longest name that a variable or a file has."""
+    name, known = mention.name, mention.name
+    if mention.kind == "variable":
+        known = _known_name(name, resolver.variables())
+    elif mention.kind in ("file", "image") and not mention.text.endswith('"'):
+        known = _known_path(name, resolver.folder)
+    left_out = len(name) - len(known)
+    text = mention.text[: len(mention.text) - left_out]
+    return replace(mention, name=known, text=text) if left_out else mention
+
+
+def _known_name(name: str, variables: Mapping[str, object]) -> str:
+    base = _BASE.match(name)
+    whole = base[0] if base else name
+    if whole in variables:
+        return name if whole == name else _TAIL.sub("", name)
+    for end in range(len(whole) - 1, 0, -1):
+        if whole[:end] in variables and is_unspaced(whole[end]):
+            return whole[:end]
+    return name
+
+
+def _known_path(target: str, folder: Path) -> str:
+    """The longest beginning that is a file; else what precedes the punctuation."""
+    ends = (n for n, each in enumerate(target) if not each.isascii() or each in ",;:")
+    for end in (len(target), *sorted(islice(ends, PATHS_TRIED), reverse=True)):
+        if end and _is_file(folder, target[:end].rstrip(_ENDINGS)):
+            return target[:end].rstrip(_ENDINGS)
+    return re.split(f"[{_WIDE_ENDINGS}]", target, maxsplit=1)[0]
+
+
+def _is_file(folder: Path, name: str) -> bool:
+    try:
+        return (folder / name).is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def is_unspaced(character: str) -> bool:
+    """Whether this is a letter of a script that is written without spaces."""
+    return re.match(f"[{_UNSPACED}]", character) is not None
 
 
 def _is_of(attached: Entry, mention: Mention) -> bool:
@@ -96,7 +173,9 @@ def _is_of(attached: Entry, mention: Mention) -> bool:
         case "error":
             return name == "error"
         case _:
-            return name == mention.name
+            rest = mention.name.removeprefix(name)
+            is_begun = bool(name and rest) and not rest[0].isascii()
+            return name == mention.name or (is_begun and rest != mention.name)
 
 
 def _blanked(match: re.Match[str]) -> str:
@@ -121,7 +200,7 @@ def _mention(match: re.Match[str]) -> Mention:
         case {"kind": ("file" | "image") as kind, "target": target}:
             if target.startswith('"'):
                 return Mention(kind, target.strip('"'), text, is_raw)
-            path = target.rstrip(_ENDINGS)
+            path = target.rstrip(_ENDINGS + _WIDE_ENDINGS)
             typed = text[: len(text) - len(target) + len(path)]
             return Mention(kind, path, typed, is_raw)
         case {"cell": "cell", "number": number}:

@@ -11,7 +11,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nbchat.compaction.policies import Policy
-from nbchat.compaction.pruning.output_kinds import SMALL_TOKENS, shortened
+from nbchat.compaction.pruning.arriving_outputs import bounded
+from nbchat.compaction.pruning.output_kinds import (
+    SMALL_TOKENS,
+    shortened,
+    shortened_at_once,
+)
 from nbchat.conversation.entries import RETRIEVAL, Compaction, Entry
 from nbchat.conversation.search_index import TOOL_NAME
 from nbchat.conversation.session import Session
@@ -135,18 +140,19 @@ def newest_shortened(
 ) -> Compaction | None:
     """The record that shortens the newest output before the model first sees it.
 
-    To `shown` if it is given. None where the policy does not shorten, and for outputs
-    that stay whole: small ones, errors, and those of protected tools and of `recall`.
+    To `shown` if it is given, by its kind where the policy says so, and in any case to
+    what `bounded` leaves. None for outputs that stay whole: most, and those of
+    protected tools and of `recall`.
     """
     index, entry = len(session.transcript) - 1, session.transcript[-1]
-    if not (policy.shortens_at_once or shown) or policy.verbosity == "debug":
+    protected = (*policy.protected_tools, TOOL_NAME)
+    if policy.verbosity == "debug" or entry.tool_name in protected:
         return None
-    if entry.tool_name in (*policy.protected_tools, TOOL_NAME):
-        return None
-    if shown:
-        text = with_note(shown, entry, counter, index)
-    else:
-        text = prune_text(entry, counter, position=index)
+    text = shown or entry.content
+    if policy.shortens_at_once and not (shown or entry.is_error):
+        text = shortened_at_once(text, counter.count, tool_name=entry.tool_name)
+    text = bounded(text, counter.count, is_failed=entry.is_error)
+    text = with_note(text, entry, counter, index)
     if text == entry.content:
         return None
     short = entry._replace(content=text)

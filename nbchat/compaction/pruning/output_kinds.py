@@ -34,6 +34,9 @@ WHOLE_TOKENS, FILE_TOKENS = 8_000, 32_000
 to the first; a file within its limit of lines up to the second: 500 lines of 64 tokens,
 because one line may hold a megabyte."""
 
+LONG_LINES = 20
+"""Lines from which a text inside of JSON is an output, and not a field."""
+
 ANSWER_TOKENS, TEXT_CHARACTERS = 400, 800
 """What is kept of a JSON answer (the size from which other engines clear an output: 400
 tokens), and of a text or log: about 200 tokens."""
@@ -126,6 +129,27 @@ def shortened(text: str, count: Count, *, tool_name: str = "") -> str:
     words = {word.lower() for word in _WORDS.findall(tool_name)}
     kept = _shortened(text, size, words, count)
     return kept if count(kept) <= size * WORTHWHILE else text
+
+
+def shortened_at_once(text: str, count: Count, *, tool_name: str = "") -> str:
+    """A new output, shortened if it is data: search hits, rows or fields of JSON.
+
+    A text is not, whatever the tool's name is: what matters in it may be anywhere.
+    """
+    value = parsed(text)
+    is_whole = (
+        is_text(value)
+        if value is not None
+        else not _hits_in_text(text, count) and text.count("\n") < FILE_LINES
+    )
+    return text if is_whole else shortened(text, count, tool_name=tool_name)
+
+
+def is_text(value: Any) -> bool:
+    """Whether a JSON result is mostly an output of many lines."""
+    fields = value.values() if isinstance(value, dict) else ()
+    texts = (each for each in fields if type(each) is str)
+    return any(each.count("\n") >= LONG_LINES for each in texts)
 
 
 def _shortened(text: str, size: int, words: set[str], count: Count) -> str:

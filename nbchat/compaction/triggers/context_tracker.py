@@ -77,7 +77,7 @@ class ContextTracker:
         shares_prefix: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """A threshold of None is 75 % of the model's window, or off if unknown.
+        """A threshold of None is 75 % of the model's window.
 
         `encoding` replaces the model's own vocabulary. `shares_prefix` returns whether
         summary requests begin like the chat's last request and so read its cache, which
@@ -135,6 +135,7 @@ class ContextTracker:
 
     def use_model(self, info: ModelInfo, *, fixed_tokens: int = 0) -> None:
         """Change the model, with the tokens that every request to it begins with."""
+        info = info.or_assumed()
         limits = Limits.of(self.policy, info, self._threshold)
         limits.check(fixed_tokens)
         if self.policy.meter == "window":
@@ -320,7 +321,16 @@ class ContextTracker:
 
     def outlook(self, session: Session) -> str:
         """When the next compaction is due, as a text; changes nothing."""
-        return self._impossible or self._decision(session).reason
+        reason = self._impossible or self._decision(session).reason
+        return f"{self.assumption}; {reason}" if self.info.is_assumed else reason
+
+    @property
+    def assumption(self) -> str:
+        """What is said of a window that nothing tells, and how to change it."""
+        return (
+            f"assuming a context window of {self.info.window:,} tokens for "
+            f"{self.info.name} (to change it: /set window 128000)"
+        )
 
     def is_nearly_due(self, session: Session) -> bool:
         """Whether the next request would make a compaction due, or nearly so.

@@ -38,6 +38,7 @@ from nbchat.jupyter.panel.queries.history import Store
 from nbchat.jupyter.panel.queries.previews import Previews
 from nbchat.jupyter.panel.view_model.panel_state import PanelState
 from nbchat.jupyter.panel.view_sync import ViewSync
+from nbchat.jupyter.shell_contents import contents_of_notebook
 
 if TYPE_CHECKING:
     from nbchat.chat.commands import Commands
@@ -134,14 +135,15 @@ class ChatUI(anywidget.AnyWidget):
 
         `commands` runs messages that begin with a slash, `command_list` lists them,
         `branch` edits an earlier message, and `store` lists the sessions. Without
-        `commands` these, the `settings` of its dialog and the MCP `servers` are the
-        notebook's, on their store; otherwise what is not given is not offered.
-        `use_key` takes a key that was typed, `has_key` says which providers have one,
-        and `resolver` resolves `@name`. A `runner` brings agent and commands; it runs
-        on when the panel is closed.
+        `commands` these, the `settings` of its dialog, the MCP `servers` and what
+        `@name` attaches are the notebook's, on their store; otherwise what is not
+        given is not offered. `use_key` takes a key that was typed, `has_key` says
+        which providers have one, and `resolver` resolves `@name`. A `runner` brings
+        agent and commands; it runs on when the panel is closed.
         """
         super().__init__(height=height, theme=theme)
         own = NoCommands() if commands or runner else OwnCommands()
+        resolver = resolver or own.contents()
         self._resolver = resolver
         self._previews = Previews(resolver)
         self._branch = branch or own.branch
@@ -214,7 +216,7 @@ class ChatUI(anywidget.AnyWidget):
 
     def ask(self, text: str) -> None:
         """Send a message; returns at once while the answer streams into the panel."""
-        self._runner.submit(text, self._attachments(text, ()))
+        self._runner.submit(text, self._attachments(text, (), ()))
 
     def compact(
         self, focus: str = "", keep: int | None = None, upto: int | None = None
@@ -335,18 +337,20 @@ class ChatUI(anywidget.AnyWidget):
         """Send a message, or replace an earlier one by another text."""
         if not said.text.strip():
             return
-        attachments = self._attachments(said.text, said.previews)
+        attachments = self._attachments(said.text, said.previews, said.pasted)
         if isinstance(said, protocol.Send):
             self._runner.submit(said.text, attachments, pasted=said.pasted)
         elif self._branch is not None:
             action = _branching(self._branch, said, attachments)
             self._runner.submit_action(said.text, action, position=said.position)
 
-    def _attachments(self, text: str, previews: Collection[str]) -> LoadAttachments:
+    def _attachments(
+        self, text: str, previews: Collection[str], pasted: Collection[str]
+    ) -> LoadAttachments:
         """What a text mentions, as its author has seen it; loaded in its turn."""
         if self._resolver is None:
             return tuple
-        return partial(self._previews.entries, text, previews)
+        return partial(self._previews.entries, text, previews, pasted)
 
     @observe("notifies")
     def _apply_notifies(self, _change: object) -> None:
@@ -368,6 +372,10 @@ class NoCommands:
     store: Callable[[], Store] | None = None
     help_lines: CommandList = dict
 
+    @staticmethod
+    def contents() -> None:
+        """Nothing is attached unless the caller says from where."""
+
 
 class OwnCommands:
     """The notebook's commands, on the store of the settings, opened when first used."""
@@ -388,6 +396,11 @@ class OwnCommands:
     ) -> Iterable[ChatEvent]:
         """Continue from an earlier message with another text."""
         return self._loaded().branch(agent, position, text, **details)
+
+    @staticmethod
+    def contents() -> Resolver | None:
+        """What a message can attach from the notebook."""
+        return contents_of_notebook()
 
     def help_lines(self) -> Mapping[str, str]:
         """The arguments and the help of each command."""

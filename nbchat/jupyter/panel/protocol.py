@@ -219,9 +219,13 @@ class Export(Question):
 
 @dataclass(frozen=True, slots=True)
 class Mentions(Question):
-    """Ask what a message would attach; answered with mentioned."""
+    """Ask what a message would attach; answered with mentioned.
+
+    Nothing is attached by what is `pasted`.
+    """
 
     text: str
+    pasted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,8 @@ import pytest
 from cpu_time import CpuTime
 from pandas.tests.extension.decimal import DecimalArray, DecimalDtype
 
-from nbchat.chat.attachments.value_preview import (
-    TEXT_LIMIT,
-    describe_value,
-    short_repr,
-    truncated,
-)
+from nbchat.chat.attachments.short_repr import short_repr
+from nbchat.chat.attachments.value_preview import TEXT_LIMIT, describe_value, truncated
 from nbchat.conversation.secret_masking import is_secret_name, without_secrets
 
 
@@ -175,10 +171,15 @@ def test_a_frame_shows_its_shape_types_and_first_rows():
     lines = [" ".join(line.split()) for line in describe_value(frame).splitlines()]
     assert lines == [  # in columns, whose width depends on the version of pandas
         "DataFrame of 1,200 rows x 3 columns: id, day, kind",
-        f"dtypes: id int64, day {frame.day.dtype}, kind {frame.kind.dtype}",
+        "columns:",
+        "- id: int64; 0 missing; 1,200 different; 0 to 1199",
+        f"- day: {frame.day.dtype}; 0 missing; 1 different; {frame.day[0]} (1,200)",
+        f"- kind: {frame.kind.dtype}; 0 missing; 1 different; a b (1,200)",
         "the first 5 of 1,200 rows:",
         "id day kind",
         *(f"{n} {n} {frame.day[n]} a b" for n in range(5)),
+        "rows with missing values or extremes:",
+        f"1199 1199 {frame.day[0]} a b",
     ]
 
 
@@ -187,9 +188,13 @@ def test_a_series_and_an_array_show_their_first_values():
         -2:
     ] == ["x  7", "y  8"]
     corner = describe_value(np.arange(1_000_000).reshape(10, 100, 1_000)).splitlines()
-    assert corner[0] == "array of 10 x 100 x 1,000, int64"
-    assert len(corner) == 7
-    assert corner[2] == "  ".join(map(str, range(10)))
+    assert corner[:3] == [
+        "array of 10 x 100 x 1,000, int64",
+        "values: of 100,000 spread evenly: 0 missing; 100,000 different; 0 to 999997",
+        "the first values:",
+    ]
+    assert len(corner) == 8
+    assert corner[3] == "  ".join(map(str, range(10)))
     assert describe_value(np.zeros((0, 3, 3))) == "array of 0 x 3 x 3, float64"
     assert describe_value(np.array(3)).endswith("\n3")
 

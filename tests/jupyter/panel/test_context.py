@@ -107,11 +107,14 @@ def test_an_overfull_window_has_no_free_tokens():
     assert "only on request" in answer["outlook"]
 
 
-def test_an_unknown_window_has_no_figures():
-    answer = told(agent_with(window=None))
-    assert (answer["window"], answer["free"], answer["reserve"]) == (None, None, None)
-    tiered = agent_with(window=None, engine=CompactionEngine(policy="tiered"))
-    assert "window is not known" in told(tiered)["outlook"]
+@pytest.mark.parametrize("policy", ["single-summary", "tiered"])
+def test_an_unknown_window_is_assumed_and_says_how_to_change_it(policy: str):
+    engine = CompactionEngine(None, policy=policy)
+    answer = told(agent_with(window=None, engine=engine))
+    assert answer["window"] == 32_000
+    assert answer["limit"] < 32_000
+    assert "assuming a context window of 32,000 tokens" in answer["outlook"]
+    assert "/set window" in answer["outlook"]
 
 
 def test_the_outlook_says_when_a_compaction_is_due_and_changes_nothing():

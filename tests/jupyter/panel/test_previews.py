@@ -163,6 +163,26 @@ def test_a_message_is_sent_with_the_values_that_were_previewed(panel: Panel) -> 
     assert panel.session.transcript[0].arguments["data"] == "int 7"
 
 
+def test_nothing_is_attached_from_pasted_text_and_a_chip_says_so(panel: Panel) -> None:
+    mail = "See @price, @nothing, ann@example.org and @file:gone."
+    text = f"Is this right?\n{mail}"
+    chips = answer_of(panel, type="mentions", text=text, pasted=[mail])["chips"]
+    assert [(each["mention"], each["key"]) for each in chips] == [("@price", "")]
+    assert "pasted text" in chips[0]["problem"]
+    panel.receive({"type": "send", "text": text, "pasted": [mail]})
+    assert panel.wait(10)
+    assert [user_text(each) for each in panel.agent.provider.requests[0].history] == [
+        text
+    ]
+
+
+def test_what_a_person_types_is_attached_beside_a_pasted_text(panel: Panel) -> None:
+    mail = "See @price."
+    text = f"Is @price right?\n{mail}"
+    (chip,) = answer_of(panel, type="mentions", text=text, pasted=[mail])["chips"]
+    assert chip["key"]
+
+
 def test_ask_attaches_what_the_text_mentions(panel: Panel) -> None:
     panel.ask("Is @price right?")
     assert panel.wait(10)

@@ -14,7 +14,7 @@ from typing import Any
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import ServerState, tool_line
 from nbchat.chat.attachments.mentions import Resolver
-from nbchat.chat.attachments.value_preview import comes_from
+from nbchat.chat.attachments.short_repr import comes_from
 from nbchat.config.api_keys import KEY_VARIABLES
 from nbchat.config.policy_and_models import model_of
 from nbchat.config.saved_settings import SettingInForce

@@ -128,8 +128,8 @@ class Queries:
 
     def _find_in_typing(self, question: protocol.Question) -> Query | None:
         match question:
-            case protocol.Mentions(_, text):
-                return partial(self.previews.mentioned, text=text)
+            case protocol.Mentions(_, text, pasted):
+                return partial(self.previews.mentioned, text=text, pasted=pasted)
             case protocol.Preview(_, key):
                 return partial(self.previews.previewed, key=key)
             case protocol.Upload(_, name, media_type, data):

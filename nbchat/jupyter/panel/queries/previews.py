@@ -21,9 +21,12 @@ from nbchat.chat.attachments.attachments import (
 )
 from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.pastes import prompt_entry
 from nbchat.errors import AttachmentError
 from nbchat.jupyter.panel.answers import Chip, Mentioned, Previewed
 from nbchat.providers.base import image_of, user_text
+
+PASTED = "It's in pasted text, so it isn't attached. Type it to attach it."
 
 KEPT_CHARACTERS = 20_000_000
 """Of previews: four of the largest pictures, or some thousand tables."""
@@ -41,10 +44,30 @@ class Previews:
         self._shown: OrderedDict[str, Attachment] = OrderedDict()
         self._changing = threading.Lock()
 
-    def mentioned(self, agent: Agent, text: str) -> Mentioned:
-        """A chip for each mention in a text, with its size or its problem."""
-        chips = (self._chip(agent, each) for each in mentions(text))
-        return Mentioned(tuple(chip for chip in chips if chip))
+    def mentioned(
+        self, agent: Agent, text: str, pasted: Collection[str] = ()
+    ) -> Mentioned:
+        """A chip for each mention in a text, with its size or its problem.
+
+        A mention in what was pasted has one that says that nothing is attached.
+        """
+        typed = self._mentions(text, pasted)
+        chips = [chip for each in typed if (chip := self._chip(agent, each))]
+        others = (each for each in self._mentions(text, ()) if each not in typed)
+        chips += [_problem(each, PASTED) for each in others if self._is_there(each)]
+        return Mentioned(tuple(chips))
+
+    def _mentions(self, text: str, pasted: Collection[str]) -> list[Mention]:
+        """What the person has typed, without what is in pasted texts."""
+        spans = prompt_entry(text, pasted).pasted
+        return mentions(text, self._resolver, pasted=spans)
+
+    def _is_there(self, mention: Mention) -> bool:
+        """Whether typing this would attach something."""
+        try:
+            return self._attached(mention) is not None
+        except AttachmentError:
+            return False
 
     def uploaded(
         self, agent: Agent, name: str, media_type: str, data: str
@@ -68,7 +91,9 @@ class Previews:
             picture=f"data:{picture[0]};base64,{picture[1]}" if picture else "",
         )
 
-    def entries(self, text: str, keys: Collection[str]) -> list[Entry]:
+    def entries(
+        self, text: str, keys: Collection[str], pasted: Collection[str] = ()
+    ) -> list[Entry]:
         """The attachments of a text: as shown under a key, or as they are now.
 
         Raises AttachmentError for what is missing.
@@ -77,7 +102,8 @@ class Previews:
             shown = [self._shown.get(key) for key in keys]
         uploads = [each for each in shown if each and each.mention.kind == "upload"]
         known = {each.mention: each for each in shown if each}
-        found = [known.get(each) or self._attached(each) for each in mentions(text)]
+        named = self._mentions(text, pasted)
+        found = [known.get(each) or self._attached(each) for each in named]
         return [each.entry for each in (*found, *uploads) if each]
 
     def _attached(self, mention: Mention) -> Attachment | None:

@@ -88,7 +88,8 @@ export class Attached {
     this.known = this.words();
     if (!this.known || this.panel.isGone) return;
     this.token = newToken();
-    this.panel.send({ type: "mentions", text: this.text, token: this.token });
+    const pasted = this.panel.box.pastes.within(this.text);
+    this.panel.send({ type: "mentions", text: this.text, pasted, token: this.token });
   }
 
   /** @param {Answer} message */
