@@ -29,6 +29,9 @@ CODE_PARTS = ("work", "calls", "newest")
 SEPARATOR = " | "
 """Between the cells of a record."""
 
+NOTE = "(before "
+"""How a remark behind the cells begins: an action was asked for later."""
+
 SHOWN = 40
 """Characters of a value by which its line is known: long values are cut there."""
 
@@ -93,7 +96,7 @@ def _table_of(lines: Sequence[MemoryLine]) -> str:
         return ""
     names = header.removesuffix("]").split(SEPARATOR)
     rows = [line.text.split(SEPARATOR) for line in lines[1:]]
-    if not all(len(names) <= len(row) <= len(names) + 1 for row in rows):
+    if not all(len(row) == len(names) + row[-1].startswith(NOTE) for row in rows):
         return ""
     caption = f"<caption>{escaped(scope)}</caption>" if scope else ""
     head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in names)

@@ -389,7 +389,7 @@ def test_the_notebooks_own_panel_keeps_what_is_set_in_it(
     panel.get_by_role("menuitem", name="Compaction policy").click()
     panel.get_by_role("dialog").get_by_role("button", name="tiered").click()
     expect(panel.get_by_role("log")).to_contain_text(
-        "tiered: the model's window is not known"
+        "tiered: the context contains"
     )
     choose(panel, "Settings")
     dialog = panel.get_by_role("dialog")

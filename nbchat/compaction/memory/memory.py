@@ -46,9 +46,9 @@ share they may take before one of them is left out; without tools they may take 
 rules leave. Where no model writes, readers need the words more than all else."""
 
 SHARES = {"variables": 20, "work": 30, "calls": 10, "records": 30, "newest": 10}
-"""In percent, how the parts divide what rules and words leave. Notebooks need variables and work,
-desks need records and calls; each kind leaves the other's share to the rest. The newest
-messages take what is left in any case, so their own share is small."""
+"""In percent, how the parts divide what rules and words leave. Notebooks need variables
+and work, desks need records and calls; each kind leaves the other's share to the rest.
+The newest messages take what is left in any case, so their own share is small."""
 
 WIDE_SHARES = (0.25, 0.0)
 """Shares of the records, the newest, that have all their fields where not all fit: the
