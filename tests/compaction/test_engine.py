@@ -53,7 +53,8 @@ def test_the_defaults_are_those_of_the_design():
 def test_without_a_set_threshold_it_is_three_quarters_of_the_window():
     engine = CompactionEngine(None, info=ModelInfo("m", window=8_000))
     assert engine.context_token_threshold == 6_000
-    assert CompactionEngine(None, info=ModelInfo("m")).context_token_threshold is None
+    assumed = CompactionEngine(None, info=ModelInfo("m"))
+    assert assumed.context_token_threshold == 24_000
 
 
 def test_the_window_guard_fires_when_the_context_fills_whatever_the_sum_is():

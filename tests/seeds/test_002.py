@@ -14,7 +14,7 @@ Not taken over, and why:
 - the plan's own packages, steps, efforts and approvals.
 """
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from datetime import datetime
 from statistics import mean
 
@@ -29,6 +29,7 @@ from trajectories import read_trajectories
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summary_format import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import LABELS, context_state
 from nbchat.config.factory import autosave_of, build_engine
@@ -508,7 +509,8 @@ def test_step_4_tool_results_are_weighed_before_the_next_request():
         return LONG * 20
 
     provider = ScriptedProvider(calls("read_log"), *[chatting] * 4, window=WINDOW)
-    engine = CompactionEngine(policy=POLICY)
+    whole = replace(PRESETS[POLICY], name="whole", verbosity="debug")
+    engine = CompactionEngine(policy=whole)
     session = chat(14)
     agent = Agent(provider, tools=[read_log], engine=engine, session=session)
     events = list(agent.run("What does the log say?"))

@@ -426,8 +426,8 @@ def test_compress_is_the_same_view_after_a_restart(store):
     assert again.history != again.transcript
 
 
-def test_preserve_tool_errors_whole_however_long():
-    trace = "".join(f'  File "sales.py", line {n}, in fetch\n' for n in range(900))
+def test_preserve_tool_errors_whole_up_to_500_lines():
+    trace = "".join(f'  File "sales.py", line {n}, in fetch\n' for n in range(450))
 
     def fail() -> str:
         raise ValueError(trace)
@@ -462,7 +462,8 @@ def test_preserve_structured_results_below_500_tokens(kind: str):
             return json.dumps(fields)
         return "\n".join(f"key_{n}: value number {n}" for n in range(count))
 
-    small, large = structure(26 if kind == "json" else 50), structure(150)
+    small = structure(26 if kind == "json" else 50)
+    large = structure(150 if kind == "json" else 1_000)  # a text of 500 lines is whole
     assert 300 < COUNT(small) < 500 < COUNT(large)
     assert seen("get_config", small) == small
     assert seen("get_config", large) != large

@@ -137,12 +137,18 @@ def shortened_at_once(text: str, count: Count, *, tool_name: str = "") -> str:
     A text is not, whatever the tool's name is: what matters in it may be anywhere.
     """
     value = parsed(text)
-    is_whole = (
-        is_text(value)
-        if value is not None
-        else not _hits_in_text(text, count) and text.count("\n") < FILE_LINES
-    )
+    is_whole = is_text(value) if value is not None else not _is_data(text, count)
     return text if is_whole else shortened(text, count, tool_name=tool_name)
+
+
+def _is_data(text: str, count: Count) -> bool:
+    """Whether a text is search hits, or a table in each of its lines.
+
+    A log may look like a table, except for the line that matters.
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    is_table = any(all(map(_has_as_many(mark, lines), lines)) for mark in "|\t,;")
+    return is_table or len(lines) >= FILE_LINES or bool(_hits_in_text(text, count))
 
 
 def is_text(value: Any) -> bool:
