@@ -304,7 +304,7 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpServers]:
     file = tmp_path_factory.mktemp("mcp") / "contents.json"
     file.write_text(json.dumps({name: each[0] for name, each in RETURNED.items()}))
     server = McpServer("c", sys.executable, (CONTENTS, str(file)))
-    with McpServers([server], call_seconds=30) as connected:
+    with McpServers([server], trust={"c"}, call_seconds=30) as connected:
         yield connected
 
 

@@ -273,7 +273,7 @@ def test_a_pending_call_runs_exactly_once_however_often_the_chat_is_compacted():
 
     def answer(request: Request) -> Line:
         if request.answer_tag:
-            return says("<summary>Numbers were looked up.</summary>")
+            return says(f"<summary>Number {max(ran)} was looked up.</summary>")
         return asked() if rng.random() < 0.8 else says("Done.")
 
     provider = ScriptedProvider(*[answer] * 400)
