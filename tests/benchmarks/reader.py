@@ -36,13 +36,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from measures import COUNTER, has_word
-from nbchat.compaction.facts.facts import collect_facts
 from next_calls import Desk, Probe, desks_of
 from tqdm import tqdm
 from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.memory.memory import Material, Reading, memory_of
 from nbchat.compaction.summarizer.prompts import transcript
 from nbchat.compaction.summary_format import element, summary_facts, summary_text
 from nbchat.conversation.entries import Entry, Usage
@@ -210,15 +210,11 @@ def contexts(desk: Desk, stories: Path, budget: int | None) -> dict[str, str]:
 
 def _facts_within(desk: Desk, budget: int) -> str:
     """The facts alone, as they are sent, within so many tokens."""
+    reading = Reading()
+    reading.update(desk.covered, {tool.name: tool for tool in desk.tools})
     for limit in range(budget, 0, -10):
-        facts = collect_facts(
-            desk.covered,
-            len(desk.covered),
-            budget_tokens=limit,
-            counter=COUNTER,
-            tools=desk.tools,
-        )
-        text = _as_sent(NO_STORY, "\n".join(facts.lines))
+        found = memory_of(reading, Material(), limit, COUNTER.count)
+        text = _as_sent(NO_STORY, "\n".join(line.text for line in found.lines))
         if COUNTER.count(text) <= budget:
             return text
     raise NbchatError(f"{desk.name}: no facts fit {budget} tokens")

@@ -408,16 +408,18 @@ def _pdf(path: Path) -> FileText:
 def _word(path: Path) -> FileText:
     try:
         from docx import Document  # noqa: PLC0415  # optional
+        from docx.table import Table  # noqa: PLC0415  # optional
     except ImportError:
         raise _missing("Word") from None
     _check_unpacked(path)
     parts = []
     for block in Document(str(path)).iter_inner_content():
-        rows = getattr(block, "rows", None)
-        if rows is not None:
-            parts += [" | ".join(cell.text for cell in row.cells) for row in rows]
+        if isinstance(block, Table):
+            rows = (row.cells for row in block.rows)
+            parts += [" | ".join(cell.text for cell in cells) for cells in rows]
         elif block.text.strip():
-            is_heading = (block.style.name or "").startswith("Heading")
+            style = (block.style.name if block.style else "") or ""
+            is_heading = style.startswith("Heading")
             parts.append(f"# {block.text}" if is_heading else block.text)
     return _bounded("\n".join(parts))
 
