@@ -169,9 +169,8 @@ class NbChat(Configurable):
     )
     summarizer = _field(
         Enum(get_args(Summarizer), None, allow_none=True),
-        "How the summary is written: by a model as prose, by a model as JSON "
-        "(structured), by a model with files, commands and errors listed by code "
-        "(hybrid), or without a model (extractive).",
+        "How the summary is written: by a model as prose (also hybrid), by a model as "
+        "JSON (structured), or without a model (extractive).",
     )
     summary_style = _field(
         Enum(get_args(Style), None, allow_none=True),
