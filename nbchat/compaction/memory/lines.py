@@ -1,4 +1,4 @@
-"""What the parts of the memory read and offer: calls, lines, and which lines fit.
+"""What the parts of the memory read and offer, and the choice of lines that fit.
 
 Each part reads the transcript entry by entry and offers lines. A line copies what one
 place of the transcript says; nothing in it is concluded.
