@@ -167,7 +167,7 @@ def test_a_selected_text_is_removed_for_good_after_a_dialog_that_says_what_it_do
     text.fill("hunter2-secret")
     remove.click()
     log = panel.locator(".nbc-log")
-    expect(log).to_contain_text("removed from 2 messages")
+    expect(log).to_contain_text("Removed from 2 messages")
     expect(log).to_contain_text("My password is [redacted].")
     is_idle(panel)
     screenshot("removed")

@@ -16,7 +16,9 @@ from nbchat.providers.base import ReplyStream, Request
 from nbchat.testing import Line, ScriptedProvider, ScriptedReply, calls, fails, says
 
 POLICIES = [name for name in PRESETS if name != "off"]
-FILE = "\n".join(f"line {number}: all is well" for number in range(700))
+FILE = "\n".join(
+    f"line {number}: all is well, and nothing new was seen" for number in range(450)
+)
 
 
 class Windowed(ScriptedProvider):
@@ -32,7 +34,7 @@ class Windowed(ScriptedProvider):
             raise ContextOverflow("the request is too long")
         if request.answer_tag:
             self.requests.append(request)
-            told = says("<summary>The customer wants all 699 lines read.</summary>")
+            told = says("<summary>The customer wants all 449 lines read.</summary>")
             return self._reply(request, told)
         return (yield from super().stream(request, **options))
 
@@ -61,7 +63,7 @@ def test_a_result_that_alone_is_longer_than_the_window_is_shortened_and_read(
     assert agent.ask("Read a.txt and b.txt.") == "Read."
     shown = last_read(model.requests[-1])
     assert shown.startswith("b.txt\nline 0: all is well")
-    assert "line 699: all is well" in shown
+    assert "line 449: all is well" in shown
     note = re.search(r"\[[\d,]+ of ([\d,]+) tokens omitted; recall\((\d+)\)", shown)
     assert note is not None
     assert agent.session.transcript[int(note[2])].content == f"b.txt\n{FILE}"
@@ -111,7 +113,7 @@ def test_an_overflow_names_the_message_that_is_too_long_and_how_to_exclude_it():
     assert isinstance(failure, TurnFailed)
     assert re.search(
         r'the request is too long; the largest message is #0, "Look at this: line 0: '
-        r'all is well line 1: all is .*…", with about [4-6],\d{3} tokens: '
+        r'all is well, .*…", with about [4-6],\d{3} tokens: '
         r"exclude it with /exclude 0",
         failure.message,
     )

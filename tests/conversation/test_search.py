@@ -27,7 +27,7 @@ from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
 
 STORY = "The customer asks about a parcel. " * 30
-LOG = "\n".join(f"line {n}: worker {n % 7} did step {n * 31 % 97}" for n in range(800))
+LOG = "\n".join(f"line {n}: worker {n % 7} did step {n * 31 % 97}" for n in range(480))
 
 TALK = (
     Entry("user", "Order W100 is late."),
