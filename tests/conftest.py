@@ -44,6 +44,12 @@ FILES = {
     "slow": (
         "agent/test_crash.py",
         "agent/test_growth.py",
+        "chat/attachments/test_file_preview.py",
+        "compaction/memory/test_records.py",
+        "compaction/memory/test_work.py",
+        "compaction/pruning/test_arriving_outputs.py",
+        "compaction/test_injection.py",
+        "conversation/test_values.py",
         "jupyter/panel/test_view_sync.py",
         "providers/test_history_repair.py",
         "providers/test_llama_cpp.py",

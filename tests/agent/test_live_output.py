@@ -319,6 +319,7 @@ def test_chat_needs_no_ipython():
     assert (done.stdout, done.stderr) == ("Hello.\n", "")
 
 
+@pytest.mark.slow
 def test_a_console_prints_a_question_mark_for_what_it_cannot_show():
     program = (
         "from nbchat import Agent\n"
@@ -350,6 +351,7 @@ def test_a_script_prints_what_a_model_did_not_take(capsys: pytest.CaptureFixture
     assert line in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_where_no_cell_is_watched_a_broken_stream_is_asked_for_again():
     """As under nbconvert and papermill, whose kernels take no input."""
     broken = """
