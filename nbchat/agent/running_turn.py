@@ -183,7 +183,7 @@ class Turn(Iterator[Event]):
         return self._async
 
     def hold_back(self) -> "Turn":
-        """Say that nobody reads the answer as it arrives; call it before the turn runs.
+        """Hold the answer back until it is whole; call it before the turn runs.
 
         The events of a reply then come when it is whole, and a stream that breaks is
         asked for again.

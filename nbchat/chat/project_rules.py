@@ -1,6 +1,6 @@
 """Rules from a file of the notebook's project, which are used after a person's yes.
 
-A cloned repository is somebody else's words. So the text is shown, whole, before it is
+A cloned repository is written by others. So the text is shown, whole, before it is
 used, and the answer holds for this content of this file; the store keeps it.
 """
 

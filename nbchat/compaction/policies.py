@@ -64,8 +64,8 @@ class Policy:
     """Whether less is kept only to fit the window itself; else also to get below the
     guard's limit."""
     summarizer: Summarizer = "prose"
-    """Who writes the summary: a model, in prose or as JSON (structured), or nobody, so
-    that the entry has what code copies alone (extractive). "hybrid" is prose: what code
+    """Who writes the summary: a model, in prose or as JSON (structured), or no model:
+    the entry then has only what code copies (extractive). "hybrid" is prose: what code
     copies has the files, commands and errors under every policy."""
     style: Style = "general"
     """What a summary concentrates on."""

@@ -97,7 +97,7 @@ def mentions(
 ) -> list[Mention]:
     """The mentions in a text, each once, in their order.
 
-    Nothing of what was `pasted` counts: somebody else may have written it. With a
+    Mentions in `pasted` parts do not count: others may have written them. With a
     resolver a name ends where that of a variable or a file does, so that no space must
     follow it.
     """

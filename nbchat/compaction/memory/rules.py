@@ -1,7 +1,7 @@
 """The rules in force: what a summary quotes of the person, found word for word.
 
 A model says what is a rule, by quoting it; code looks for the quote in what the person
-typed. What nobody typed is no rule, whatever a model says. A rule ends where a summary
+typed. What the person did not type is no rule. A rule ends where a summary
 has the line `ended: "..."`, where the person drops it, or by undo.
 """
 
