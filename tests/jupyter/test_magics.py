@@ -27,8 +27,7 @@ from nbchat.errors import RequestRefused
 from nbchat.jupyter.cell_output import Banner
 from nbchat.jupyter.kernel_chat import ShellContents
 from nbchat.jupyter.magics import ChatMagics
-from nbchat.jupyter.panel.answers import Completion
-from nbchat.jupyter.panel.protocol import Complete
+from nbchat.jupyter.panel.protocol import Complete, Completion
 from nbchat.providers.base import user_text
 from nbchat.providers.tokens import TokenCounter
 from nbchat.storage.export import exported

@@ -6,8 +6,7 @@ from typing import Any, get_args
 
 from jsonschema import Draft202012Validator
 
-from nbchat.jupyter.panel.answers import Answer, as_message
-from nbchat.jupyter.panel.protocol import ViewToKernel, name_of
+from nbchat.jupyter.panel.protocol import Answer, ViewToKernel, as_message, name_of
 from nbchat.jupyter.panel.protocol_schema import FILE
 
 PROTOCOL = json.loads(FILE.read_text(encoding="utf-8"))

@@ -1,11 +1,13 @@
-"""The messages from a view of the panel to the kernel, one class each.
+"""The messages between the kernel and the views of the panel, one class each.
 
 A message is a JSON object whose `type` is the name of its class in snake case. The
 pairs in an annotation are JSON Schema keywords; a field with a default may be absent.
-`answers` and `updates` hold the messages from the kernel. `protocol.json` and, from it,
-the types of the front end are made from these modules:
+`protocol.json` and, from it, the types of the front end are made from this module:
 
     python -m nbchat.jupyter.panel.protocol_schema
+
+First what a view sends, then the kernel's answers, then the panel's state and what
+changes it, which the view model makes as JSON values.
 
 All are custom messages of one widget. None has a field `id`: ipykernel 7.4 keeps a
 routing entry for each until it is answered.
@@ -17,6 +19,10 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from nbchat.compaction.triggers.context_breakdown import PartName
+from nbchat.config.settings import Kind as SettingKind
+from nbchat.rendering.plain_text import displayable
 
 Amount = Annotated[int, ("minimum", 0)]
 """A count, a position in the transcript, or the key of an item."""
@@ -339,6 +345,654 @@ ViewToKernel = (
 )
 
 
+Seen = Literal["whole", "shortened", "summarized", "excluded"]
+"""How the model sees a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answers a question; it is sent with the token of the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(Answer):
+    """A question could not be answered, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Planned(Answer):
+    """What a compaction would do; `skip` says why there would be none."""
+
+    messages: Amount
+    summarized: Amount
+    compacted: Amount
+    kept: Amount
+    tokens_before: Amount
+    tokens_after: Amount
+    skip: str
+    warning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the context."""
+
+    name: PartName
+    tokens: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Costs of a model's answers, of all compactions, or in total.
+
+    `dollars` is empty where no price is known.
+    """
+
+    label: str
+    requests: int | None
+    input: Amount
+    cached: Amount
+    output: Amount
+    is_estimated: bool
+    dollars: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContextParts(Answer):
+    """Parts that add up to `total`.
+
+    `reserve` is kept for the answer and `free` is left beside it, both null like
+    `window` where that is unknown. At `limit` a compaction is due at the latest;
+    `outlook` says what triggers the next one.
+    """
+
+    parts: tuple[Part, ...]
+    total: Amount
+    window: int | None
+    reserve: Amount | None
+    free: Amount | None
+    limit: int | None
+    policy: str
+    outlook: str
+    costs: tuple[Cost, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryItem:
+    """A message and how the model sees it; a compaction has no position."""
+
+    position: int | None
+    label: str
+    seen: Seen
+    html: Html
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage(Answer):
+    """The newest of all `total` messages, oldest first; or the best matches first.
+
+    `has_more` says whether there are earlier ones.
+    """
+
+    items: tuple[HistoryItem, ...]
+    total: Amount
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MessageText(Answer):
+    """The text, or a part of it, exactly as it was typed; `end` is where it ends."""
+
+    text: str
+    end: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryText(Answer):
+    """The text, which can be edited, and the facts kept by code."""
+
+    text: str
+    facts: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryValue:
+    """A value of the summary, and the position of the message it comes from."""
+
+    text: str
+    position: Amount | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryView(Answer):
+    """The summary of the first `covered` messages, its values and the facts.
+
+    Values of facts have the position of their message in `data-position`. `kept`
+    messages follow word for word.
+    """
+
+    html: Html
+    values: tuple[MemoryValue, ...]
+    facts: Html
+    covered: Amount
+    kept: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting; `scope` is that of its saved value, null without one."""
+
+    name: str
+    value: str
+    help: str
+    kind: SettingKind
+    origin: str
+    choices: tuple[str, ...]
+    scope: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsList(Answer):
+    """The settings, and the provider and model a change can be limited to."""
+
+    settings: tuple[Setting, ...]
+    provider: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderKey:
+    """A provider with the variable that holds its key, and its default model."""
+
+    provider: str
+    variable: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsList(Answer):
+    """Names that /model takes; `problem` says why the server listed none.
+
+    `without_key` are providers whose key is neither set nor typed; `can_keep` says
+    whether a keyring can keep one.
+    """
+
+    models: tuple[str, ...]
+    problem: str
+    without_key: tuple[ProviderKey, ...]
+    can_keep: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTool:
+    """A tool of an MCP server."""
+
+    name: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """An MCP server.
+
+    `address` is the command that connecting starts, or the URL; `origin` the file or
+    setting that names it; `problem` says why it could not be reached, or is empty.
+    """
+
+    name: str
+    address: str
+    origin: str
+    problem: str
+    is_connected: bool
+    tools: tuple[ServerTool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServersList(Answer):
+    """The MCP servers that are configured."""
+
+    servers: tuple[Server, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session; `snippet` is what a search found, or empty.
+
+    `branches` counts the sessions of its family, this one included.
+    """
+
+    session: str
+    title: str
+    notebook: str
+    model: str
+    used_at: str
+    messages: Amount
+    snippet: str
+    branches: Amount
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsList(Answer):
+    """The sessions used last, or the best matches, of `total`."""
+
+    sessions: tuple[SessionRow, ...]
+    total: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class SessionText(Answer):
+    """A session as `nbchat export` writes it in Markdown."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A message with several versions; this session has version `number`, from 1.
+
+    `position` is that of the message, or of the first of its attachments; `sessions`
+    are a session with each version.
+    """
+
+    position: Amount
+    number: Amount
+    sessions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchSwitches(Answer):
+    """The messages that have several versions, each in a session of its own."""
+
+    switches: tuple[Switch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A mention with the key of its preview, or with a problem and no key.
+
+    `hidden` is how many secrets were replaced in it: the mention with @! in place of @
+    attaches them.
+    """
+
+    mention: str
+    key: str
+    tokens: Amount
+    problem: str
+    hidden: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Mentioned(Answer):
+    """What a message attaches."""
+
+    chips: tuple[Chip, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Previewed(Answer):
+    """The text exactly as it will be sent, and the picture if it is one."""
+
+    text: str
+    tokens: Amount
+    picture: Annotated[
+        str, ("pattern", "^(data:image/(png|jpeg);base64,[A-Za-z0-9+/=]+)?$")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A name that can be typed, and what it is."""
+
+    name: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class PathsList(Answer):
+    """Paths relative to the notebook's folder; folders end with a slash."""
+
+    paths: tuple[Completion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command with its arguments and its help."""
+
+    name: str
+    arguments: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completions(Answer):
+    """The commands, and the names that @ can mention with their types."""
+
+    commands: tuple[Command, ...]
+    names: tuple[Completion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The trial model, with 0 megabytes if nothing is to be fetched."""
+
+    model: str
+    megabytes: Amount
+    is_installed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A question about the notebook: what its button says, and what is sent."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions(Answer):
+    """What an empty chat offers; `can_keep` says whether a keyring can keep a key."""
+
+    providers: tuple[ProviderKey, ...]
+    can_keep: bool
+    trial: Trial
+    suggestions: Annotated[tuple[Suggestion, ...], ("maxItems", 3)]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUsed(Answer):
+    """The key is in use, with this model."""
+
+    model: str
+
+
+Kind = Literal["assistant", "thinking"]
+
+ABSENT: Any = None
+"""Default of a field that the kernel omits where it has no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item; it has a `position` if it can be edited or excluded."""
+
+    key: Amount
+    html: Html
+    position: Amount = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierPage(Answer):
+    """Items, oldest first, before those the view has.
+
+    `before` is the key to ask for earlier ones with; null when these are the first.
+    """
+
+    items: tuple[Item, ...]
+    before: Amount | None
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """An answer that streams: its finished blocks, and the open one as text."""
+
+    html: Html
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A request that will be sent again in some seconds."""
+
+    attempt: int
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """`tokens` of `threshold` until the next compaction; `context` of `window` now.
+
+    At `guard` of the window it is compacted, whatever the threshold.
+    """
+
+    tokens: int
+    threshold: int | None
+    context: int
+    window: int | None
+    guard: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSummary:
+    """The summary of the first `messages` messages."""
+
+    messages: Amount
+    html: Html
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Keys of the banners whose compaction can be undone, edited and redone now."""
+
+    undo: Amount | None
+    edit: Amount | None
+    redo: Amount | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A tool call that waits for approval; `key` is that of its item."""
+
+    ticket: Ticket
+    key: Amount
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChoice:
+    """A preset of when and how to compact, in a sentence."""
+
+    name: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All but the transcript.
+
+    `policy` may be none of `policies`. `problem` is why the model cannot answer yet,
+    such as a missing key. `spent` is empty before the first answer. `excluded` are
+    positions. `has_side` says whether the kernel can open a tab beside the notebook.
+    `offers_cells` is null where the setting `notebook_tools` has no effect.
+    By `chat_id` Jupyter Server finds this chat in the kernel.
+    """
+
+    phase: Literal["starting", "ready", "failed"]
+    model: str
+    is_busy: bool
+    activity: str
+    queue: tuple[str, ...]
+    retry: Retry | None
+    meter: Meter
+    policy: str
+    policies: tuple[PolicyChoice, ...]
+    spent: str
+    summary: ShownSummary | None
+    notifies: bool
+    pins: tuple[str, ...]
+    excluded: tuple[Amount, ...]
+    changes: Changes
+    has_settings: bool
+    has_sessions: bool
+    has_branches: bool
+    has_servers: bool
+    has_side: bool
+    offers_cells: bool | None
+    waiting: tuple[Waiting, ...]
+    problem: str
+    is_trial: bool
+    takes_keys: bool
+    chat_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state after batch number `seq`, with the newest items.
+
+    `before` is the key to ask for earlier ones with; null when these are the first.
+    """
+
+    seq: Amount
+    items: tuple[Item, ...]
+    before: Amount | None
+    live: dict[Kind, Live]
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class RestartOperation:
+    """Replace all items: another session is shown."""
+
+    items: tuple[Item, ...]
+    before: Amount | None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemOperation:
+    """Add an item at the end, or replace the one with this key.
+
+    With `streamed` its beginning is what the view has streamed of that kind, which
+    `html` omits.
+    """
+
+    key: Amount
+    html: Html
+    position: Amount = ABSENT
+    streamed: Kind = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class DropOperation:
+    """Remove the item."""
+
+    key: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class TextOperation:
+    """More text of the open block."""
+
+    kind: Kind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockOperation:
+    """The open block became `html`; a new one begins with `text`."""
+
+    kind: Kind
+    html: Html
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettleOperation:
+    """The stream is over: its item was added, or none will be."""
+
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class StateOperation:
+    """The parts of the state that changed."""
+
+    state: Annotated[State, ("some", True)]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftOperation:
+    """Messages that were not sent, returned to the input box.
+
+    `position` is that of the message they were to replace.
+    """
+
+    text: str
+    position: Amount = ABSENT
+
+
+Operation = (
+    RestartOperation
+    | ItemOperation
+    | DropOperation
+    | TextOperation
+    | BlockOperation
+    | SettleOperation
+    | StateOperation
+    | DraftOperation
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Operations, in order.
+
+    A view whose last number is not `seq` - 1 asks for a resync.
+    """
+
+    seq: Amount
+    events: Annotated[tuple[Operation, ...], ("minItems", 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """A tool of the model reads, edits or runs cells; answered with notebook_answer.
+
+    All views that have the notebook answer `find`, the others only the one in `view`.
+    `expected` is the source that a person has approved; null for any. `identify` gives
+    the notebook an id, if it has none, and is answered with the one it has.
+    """
+
+    action: Literal["find", "identify", "read", "edit", "run"]
+    view: str
+    token: Token
+    notebook_id: str = ABSENT
+    cell: str = ABSENT
+    source: str = ABSENT
+    expected: str | None = ABSENT
+    place: Literal["replace", "below"] = ABSENT
+    kind: Literal["code", "markdown"] = ABSENT
+
+
+KernelToView = (
+    Snapshot
+    | Events
+    | EarlierPage
+    | Notebook
+    | Planned
+    | ContextParts
+    | HistoryPage
+    | SettingsList
+    | Mentioned
+    | Previewed
+    | Completions
+    | MessageText
+    | SessionText
+    | SummaryText
+    | MemoryView
+    | SessionsList
+    | ModelsList
+    | ServersList
+    | StartOptions
+    | BranchSwitches
+    | KeyUsed
+    | PathsList
+    | Refused
+)
+
+
 def name_of(kind: type) -> str:
     """The name of a message or of a part of one, in snake case."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
@@ -408,3 +1062,21 @@ def _hints(kind: type) -> dict[str, Any]:
 @cache
 def _required(kind: Any) -> frozenset[str]:
     return frozenset(each.name for each in fields(kind) if each.default is MISSING)
+
+
+def as_message(answer: Answer, token: str) -> dict[str, Any]:
+    """An answer as it is sent; all of its text can be encoded."""
+    content: dict[str, Any] = _encodable(answer)
+    return {"type": name_of(type(answer)), "token": token, **content}
+
+
+def _encodable(value: Any) -> Any:
+    """A value of an answer as JSON, without lone surrogates."""
+    match value:
+        case str():
+            return displayable(value)
+        case tuple():
+            return list(map(_encodable, value))
+        case bool() | int() | None:
+            return value
+    return {each.name: _encodable(getattr(value, each.name)) for each in fields(value)}

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from nbchat.jupyter.panel import answers, protocol, updates
+from nbchat.jupyter.panel import protocol
 
 FILE = Path(__file__).with_name("protocol.json")
 
@@ -28,9 +28,7 @@ SCALARS: dict[Any, Schema] = {
 
 def schema() -> Schema:
     """The schema of all messages, with a definition for each class."""
-    modules = (protocol, answers, updates)
-    named = [each for module in modules for each in vars(module).values()]
-    classes = [each for each in named if _is_described(each)]
+    classes = [each for each in vars(protocol).values() if _is_described(each)]
     definitions = {protocol.name_of(each): _definition(each) for each in classes}
     whole = definitions["state"]
     return {
@@ -38,7 +36,7 @@ def schema() -> Schema:
         "title": "Messages between the kernel side of the panel and its views",
         "description": "Made by `python -m nbchat.jupyter.panel.protocol_schema`.",
         "$defs": {
-            "kernel_to_view": _one_of(get_args(updates.KernelToView)),
+            "kernel_to_view": _one_of(get_args(protocol.KernelToView)),
             "view_to_kernel": _one_of(get_args(protocol.ViewToKernel)),
             **definitions,
             "state": {
@@ -61,7 +59,7 @@ def text() -> str:
 
 
 def _is_described(value: object) -> bool:
-    is_base = value in (protocol.Question, answers.Answer)
+    is_base = value in (protocol.Question, protocol.Answer)
     return isinstance(value, type) and is_dataclass(value) and not is_base
 
 
@@ -70,7 +68,7 @@ def _definition(kind: Any) -> Schema:
     hints = get_type_hints(kind, include_extras=True)
     named = {each.name: _field(hints[each.name]) for each in fields(kind)}
     required = [each.name for each in fields(kind) if each.default is MISSING]
-    if issubclass(kind, answers.Answer):
+    if issubclass(kind, protocol.Answer):
         named = {"token": _field(protocol.Token), **named}
         required = ["token", *required]
     tag = _tag(kind)
@@ -85,9 +83,9 @@ def _definition(kind: Any) -> Schema:
 
 def _tag(kind: Any) -> Schema:
     name = protocol.name_of(kind)
-    if kind in get_args(updates.Operation):
+    if kind in get_args(protocol.Operation):
         return {"op": {"const": name.removesuffix("_operation")}}
-    messages = (*get_args(updates.KernelToView), *get_args(protocol.ViewToKernel))
+    messages = (*get_args(protocol.KernelToView), *get_args(protocol.ViewToKernel))
     return {"type": {"const": name}} if kind in messages else {}
 
 

@@ -11,7 +11,7 @@ from nbchat.agent.agent import Agent
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
-from nbchat.jupyter.panel.answers import MessageText
+from nbchat.jupyter.panel.protocol import MessageText
 from nbchat.jupyter.panel.queries.history import (
     MOST_SESSIONS,
     PAGE_ENTRIES,

@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 from panel_protocol import FROM_VIEWS, is_valid
 
-from nbchat.jupyter.panel import answers, protocol, protocol_schema
+from nbchat.jupyter.panel import protocol, protocol_schema
 
 FITTING: dict[str, Any] = {
     "string": "text",
@@ -78,8 +78,8 @@ def test_every_message_can_be_received_and_what_is_none_is_not() -> None:
 
 
 def test_all_text_of_an_answer_can_be_encoded() -> None:
-    page = answers.PathsList((answers.Completion("a\ud800", ""),))
-    assert answers.as_message(page, "t") == {
+    page = protocol.PathsList((protocol.Completion("a\ud800", ""),))
+    assert protocol.as_message(page, "t") == {
         "type": "paths_list",
         "token": "t",
         "paths": [{"name": "a\ufffd", "help": ""}],

@@ -19,7 +19,7 @@ from nbchat.config.api_keys import KEY_VARIABLES
 from nbchat.config.policy_and_models import model_of
 from nbchat.config.saved_settings import SettingInForce
 from nbchat.conversation.live_variables import is_fit, type_name
-from nbchat.jupyter.panel.answers import (
+from nbchat.jupyter.panel.protocol import (
     Command,
     Completion,
     Completions,

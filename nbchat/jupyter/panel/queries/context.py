@@ -17,7 +17,7 @@ from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import cost_rows
 from nbchat.conversation.values import Value, ValueIndex, values
 from nbchat.errors import NbchatError
-from nbchat.jupyter.panel.answers import (
+from nbchat.jupyter.panel.protocol import (
     ContextParts,
     Cost,
     MemoryValue,

@@ -17,7 +17,7 @@ from nbchat.agent.mcp import ServerState
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.config.api_keys import Keys
 from nbchat.errors import NbchatError
-from nbchat.jupyter.panel import answers, protocol
+from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.queries.choices import (
     CommandList,
     Settings,
@@ -46,7 +46,7 @@ from nbchat.jupyter.panel.queries.previews import Previews
 
 logger = logging.getLogger(__name__)
 
-Query = Callable[[Agent], answers.Answer]
+Query = Callable[[Agent], protocol.Answer]
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -164,18 +164,18 @@ def answer_soon(
     ).start()
 
 
-def _with_key(use: UseKey, agent: Agent, typed: protocol.UseKey) -> answers.KeyUsed:
+def _with_key(use: UseKey, agent: Agent, typed: protocol.UseKey) -> protocol.KeyUsed:
     use(agent, typed.provider, typed.key, keep=typed.keep)
-    return answers.KeyUsed(agent.provider.name)
+    return protocol.KeyUsed(agent.provider.name)
 
 
 def _answer(query: Query, agent: Callable[[], Agent], token: str, send: Send) -> None:
-    answer: answers.Answer
+    answer: protocol.Answer
     try:
         answer = query(agent())
     except NbchatError as error:
-        answer = answers.Refused(str(error))
+        answer = protocol.Refused(str(error))
     except Exception as error:  # a fault in settings or a store that a caller passed
         logger.exception("a query of the panel failed")
-        answer = answers.Refused(f"{type(error).__name__}: {error}")
-    send(answers.as_message(answer, token))
+        answer = protocol.Refused(f"{type(error).__name__}: {error}")
+    send(protocol.as_message(answer, token))

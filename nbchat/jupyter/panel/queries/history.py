@@ -7,7 +7,7 @@ from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.search import LONGEST_QUERY, excerpt
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
-from nbchat.jupyter.panel.answers import (
+from nbchat.jupyter.panel.protocol import (
     BranchSwitches,
     HistoryItem,
     HistoryPage,

@@ -23,7 +23,7 @@ from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import prompt_entry
 from nbchat.errors import AttachmentError
-from nbchat.jupyter.panel.answers import Chip, Mentioned, Previewed
+from nbchat.jupyter.panel.protocol import Chip, Mentioned, Previewed
 from nbchat.providers.base import image_of, user_text
 
 PASTED = "It's in pasted text, so it isn't attached. Type it to attach it."

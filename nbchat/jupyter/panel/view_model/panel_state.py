@@ -1,7 +1,7 @@
 """State of the panel, kept in the kernel, as JSON values.
 
 A view that opens later, or lost a message, gets all of it at once. `fold` returns the
-operations that bring an open view up to date; the module `updates` describes them.
+operations that bring an open view up to date; the module `protocol` describes them.
 """
 
 import time

@@ -31,7 +31,7 @@ from nbchat.rendering.entries import (
 )
 
 Operation = dict[str, Any]
-"""What a view does to come up to date; the module `updates` describes each."""
+"""What a view does to come up to date; the module `protocol` describes each."""
 
 PAGE_ITEMS = 20
 
