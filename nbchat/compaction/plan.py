@@ -242,8 +242,8 @@ def unread_cut(history: Sequence[Entry], cuts: Sequence[int]) -> int:
     of its calls, as after Stop.
     """
     latest = latest_cut(history, cuts)
-    is_asked = latest and history[-1].role == "user"
-    return cuts[-3] if is_asked and history[latest - 1].role == "tool" else latest
+    is_asked = latest and not history[-1].is_returned and history[-1].role == "user"
+    return cuts[-3] if is_asked and history[latest - 1].is_returned else latest
 
 
 def kept_start(

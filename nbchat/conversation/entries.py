@@ -58,6 +58,7 @@ class Entry(NamedTuple):
     | user (by nbchat) | a request to answer again | | | `{"by": "nbchat"}` |
     | user (image, file) | caption | | image, file | JSON: media_type, data, name |
     | user (rules of a file) | label | | file | the same, and `rules`: a digest |
+    | user (a tool's picture) | caption | call id | image | as of an image |
     | assistant | text | | | `{"incomplete": true}` when cut short |
     | assistant (a call) | | call id | tool | arguments, JSON |
     | tool | output | call id | tool | `{"is_error": true}` when it failed |
@@ -103,11 +104,22 @@ class Entry(NamedTuple):
     @property
     def is_of_user(self) -> bool:
         """Whether the user wrote or attached this."""
-        return self.role == "user" and not self.is_by_nbchat
+        is_of_others = self.is_by_nbchat or self.is_tool_picture
+        return self.role == "user" and not is_of_others
+
+    @property
+    def is_tool_picture(self) -> bool:
+        """Whether this is a picture that a tool returned; it follows the result."""
+        return self.role == "user" and bool(self.tool_id)
+
+    @property
+    def is_returned(self) -> bool:
+        """Whether a tool returned this: its result, or a picture."""
+        return self.role == "tool" or self.is_tool_picture
 
     @property
     def is_attachment(self) -> bool:
-        """Whether this is an image or a file that the user attached."""
+        """Whether this is an image or a file, attached or returned by a tool."""
         return self.role == "user" and bool(self.tool_name)
 
     @property
@@ -128,7 +140,7 @@ class Entry(NamedTuple):
         That is an attachment, a signed block, or where pasted parts are.
         """
         if self.role in ("user", "thinking") and not self.is_by_nbchat:
-            return Entry(self.role, content)
+            return Entry(self.role, content, self.tool_id)
         return self._replace(content=content)
 
     @property

@@ -156,8 +156,9 @@ def _followed_by(call: Entry, text: str, pictures: list[Picture]) -> ToolOutput:
     if len(pictures) > PICTURES_SHOWN:
         text += f"\n[the first {PICTURES_SHOWN} of {len(pictures):,} pictures follow]"
     caption = f"The picture that {call.tool_name} returned:"
-    entries = tuple(each.entry(caption) for each in pictures[:PICTURES_SHOWN])
-    return ToolOutput(_result(call, text), pictures=entries)
+    entries = (each.entry(caption) for each in pictures[:PICTURES_SHOWN])
+    own = tuple(entry._replace(tool_id=call.tool_id) for entry in entries)
+    return ToolOutput(_result(call, text), pictures=own)
 
 
 def _picture(value: object) -> Picture | str | None:

@@ -4,7 +4,7 @@
 |---|---|
 | message | every entry, but what a model says in a row is one message |
 | turn | the first of a run of entries of the user; holds all until the next such run |
-| unit | a message, with the attachments before it and all results of its calls |
+| unit | a message, with the attachments before it and all that its calls returned |
 
 A result belongs to a call by `tool_id` alone; of several calls with one id the first
 open one is answered. A call without a result is open until the next user or model
@@ -107,15 +107,15 @@ def last_prompt(entries: Sequence[Entry]) -> int | None:
 
 def attachments_start(entries: Sequence[Entry], index: int) -> int:
     """The index where the attachments of the prompt at `index` begin."""
-    while index and entries[index - 1].is_attachment:
+    while index and _is_attached(entries[index - 1]):
         index -= 1
     return index
 
 
 def answered_length(entries: Sequence[Entry]) -> int:
-    """The number of entries before the user entries at the end."""
+    """The number of entries before those at the end that ask the model."""
     length = len(entries)
-    while length and entries[length - 1].role == "user":
+    while length and _asks(entries[length - 1]):
         length -= 1
     return length
 
@@ -222,5 +222,15 @@ def _continues_unit(history: Sequence[Entry], index: int) -> bool:
     if not 0 < index < len(history):
         return False
     entry, previous = history[index], history[index - 1]
-    is_after_attachment = entry.role == "user" and previous.is_attachment
+    if entry.is_tool_picture:
+        return previous.is_returned
+    is_after_attachment = entry.role == "user" and _is_attached(previous)
     return not begins_chat_message(entry, previous) or is_after_attachment
+
+
+def _is_attached(entry: Entry) -> bool:
+    return entry.is_attachment and not entry.is_tool_picture
+
+
+def _asks(entry: Entry) -> bool:
+    return entry.role == "user" and not entry.is_tool_picture

@@ -218,6 +218,8 @@ def request_text(entry: Entry) -> str:
 def _user_html(entry: Entry) -> str:
     if entry.is_by_nbchat:
         return notice_line_html(request_text(entry))
+    if entry.is_tool_picture:
+        return _picture_html(entry)
     if entry.is_text_file:
         return _file_html(entry)
     return _article("user", "You", _said_html(entry))
@@ -273,6 +275,14 @@ def _result_html(result: Entry, duration: str) -> str:
         f'<div class="nbc-tool-result" data-call="{escaped(result.tool_id)}"'
         f' data-state="{state}" data-size="{escaped(size)}">'
         f"{part_html('Result', result.content)}</div>"
+    )
+
+
+def _picture_html(picture: Entry) -> str:
+    """Render a line about a tool's picture, which belongs on the card of its call."""
+    return (
+        '<div class="nbc-tool-result nbc-tool-picture"'
+        f' data-call="{escaped(picture.tool_id)}">{_said_html(picture)}</div>'
     )
 
 

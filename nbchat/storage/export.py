@@ -382,6 +382,8 @@ def _entry_markdown(entry: Entry) -> str:
         return f"**Tool** {_code(entry.tool_name)}\n\n{_fenced(entry.tool_args)}"
     if entry.is_by_nbchat:
         return f"*{_inert_line(request_text(entry))}*"
+    if entry.is_tool_picture:
+        return f"*{_inert_line(entry.content)} [{_inert_line(entry.tool_name)}]*"
     match entry.role:
         case "user" | "assistant":
             text = f"## {'You' if entry.role == 'user' else 'Assistant'}"

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PIL import Image as PILImage
 
 from nbchat.agent.agent import Agent
 from nbchat.config.factory import autosave_of
@@ -48,6 +49,20 @@ def test_a_response_is_kept_with_its_cost_and_its_model():
     assert usage.dollars == pytest.approx((1_000 * 2 + 10 * 10) / 1e6)
     assert usage.is_priced
     assert usage.model == "scripted:model"
+
+
+def test_all_requests_of_a_turn_are_counted_though_a_tool_returns_pictures():
+    def shot() -> object:
+        return PILImage.new("RGB", (4, 4))
+
+    provider = ScriptedProvider(
+        calls("shot", tokens=100), calls("shot", tokens=200), says("ok", tokens=300)
+    )
+    agent = Agent(provider, tools=[shot])
+    agent.ask("look twice")
+    (turn,) = turn_costs(agent.session)
+    assert (turn.requests, turn.usage.input_tokens) == (3, 600)
+    assert last_turn_cost(agent.session) == turn
 
 
 def test_several_models_are_added_up_each_at_its_own_price():

@@ -49,6 +49,19 @@ def test_a_turn_is_a_prompt_and_all_that_follows():
     assert last_turn([TEXT]) is None
 
 
+def test_a_picture_of_a_tool_stays_in_the_turn_and_the_unit_of_its_call():
+    picture = Entry("user", "The picture", "a", "image", '{"data": "aGk="}')
+    entries = [USER, call("a"), result("a"), picture, picture, TEXT]
+    assert turns(entries) == [range(6)]
+    assert turns([*entries[:5], IMAGE, USER]) == [range(5), range(5, 7)]
+    assert safe_cuts(entries) == [0, 1, 5, 6]
+    assert safe_cuts([*entries[:5], USER]) == [0, 1, 5, 6]
+    assert attachments_start([*entries[:5], IMAGE, USER], 6) == 5
+    assert answered_length(entries[:5]) == 5
+    assert not picture.is_of_user
+    assert picture.with_content("[gone]").is_tool_picture
+
+
 def test_what_a_model_says_in_a_row_is_one_message():
     assert message_starts(CHAT) == [0, 1, 2, 3, 6, 7, 8, 9, 10]
     assert count_messages(CHAT) == 9

@@ -95,6 +95,14 @@ def test_an_attached_file_shows_its_kind_and_caption() -> None:
     assert "see" in html
 
 
+def test_a_picture_of_a_tool_belongs_to_the_card_of_its_call() -> None:
+    details = '{"media_type": "image/png"}'
+    html = entry_html(Entry("user", "The picture", "c<1>", "image", details))
+    assert 'class="nbc-tool-result nbc-tool-picture" data-call="c&lt;1&gt;"' in html
+    assert "image · image/png" in html
+    assert "nbc-user" not in html
+
+
 def test_an_attached_text_is_a_collapsed_card_with_all_that_was_sent() -> None:
     details = {"media_type": "text/csv", "name": "a", "data": "<b>1</b>"}
     html = entry_html(Entry("user", "The file <a>", "", "file", json.dumps(details)))

@@ -239,13 +239,14 @@ def test_markdown_names_the_speakers_and_its_fences_hold():
             Entry("user", "run it"),
             Entry("assistant", "", "c", "sh``ell", '{"command": "ls"}'),
             Entry("tool", output, "c", "shell", '{"is_error": true}'),
+            Entry("user", "The picture", "c", "image", '{"data": "aGk="}'),
             Entry("assistant", "It fai", tool_args='{"incomplete": true}'),
         ]
     )
     assert exported(session, "md") == (
         "# run it\n\n## You\n\nrun it\n\n"
         '**Tool** ``` sh``ell ```\n\n```\n{"command": "ls"}\n```\n\n'
-        f"**Result** (failed)\n\n`````\n{output}\n`````\n\n"
+        f"**Result** (failed)\n\n`````\n{output}\n`````\n\n*The picture [image]*\n\n"
         "## Assistant\n\nIt fai\n\n*stopped here*\n"
     )
 

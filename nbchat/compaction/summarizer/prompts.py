@@ -308,6 +308,9 @@ def _element(entry: Entry, calls: dict[str, str]) -> str:
     if entry.role == "tool":
         which = calls.get(entry.tool_id, f'tool="{_name(entry)}"')
         return f"<result {which}>{escape(entry.content)}</result>"
+    if entry.is_tool_picture:
+        which = calls.get(entry.tool_id, f'tool="{_name(entry)}"')
+        return f"<result {which}>[{_name(entry)}] {escape(entry.content)}</result>"
     if entry.role == "user" and entry.tool_name:
         return f"<user>[{_name(entry)}] {escape(entry.attachment_text)}</user>"
     if entry.is_by_nbchat:

@@ -122,15 +122,21 @@ export class Transcript {
     return dressed;
   }
 
-  /** A call's result is the second half of its card.
+  /** A call's result is the second half of its card, and its pictures follow there.
    * @param {HTMLElement} result
    * @param {HTMLElement} parent
    */
   attachResult(result, parent) {
     if (!result.matches(".nbc-tool-result")) return false;
     /** @type {NodeListOf<HTMLElement>} */
-    const cards = parent.querySelectorAll(".nbc-tool:not([data-state])");
-    const call = [...cards].find((card) => card.dataset.call === result.dataset.call);
+    const cards = parent.querySelectorAll(".nbc-tool");
+    const own = [...cards].filter((card) => card.dataset.call === result.dataset.call);
+    if (result.matches(".nbc-tool-picture")) {
+      const answered = own.findLast((card) => card.dataset.state);
+      answered?.append(result);
+      return answered !== undefined;
+    }
+    const call = own.find((card) => !card.dataset.state);
     if (!call) return false;
     call.dataset.state = result.dataset.state;
     const title = call.querySelector("summary");
