@@ -25,8 +25,8 @@ _MODULES = {
     "compaction.engine": "CompactionEngine",
     "compaction.plan": "Plan",
     "compaction.policies": "PRESETS Policy",
-    "config.factory": "build_agent",
-    "config.precedence": "settings",
+    "storage.factory": "build_agent",
+    "config.layers": "settings",
     "conversation.entries": "Compaction Entry Usage",
     "conversation.events": (
         "Branched Compacted CompactionChanged CompactionFailed CompactionProgress "

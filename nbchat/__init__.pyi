@@ -10,8 +10,7 @@ from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.policies import PRESETS, Policy
-from nbchat.config.factory import build_agent
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
     Branched,
@@ -44,6 +43,7 @@ from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.providers.base import Provider
 from nbchat.providers.connect import connect
 from nbchat.providers.model_info import ModelInfo, Prices, model_info
+from nbchat.storage.factory import build_agent
 from nbchat.storage.run_store import Store
 from nbchat.storage.session_log import session_log
 from nbchat.storage.store import SessionStore

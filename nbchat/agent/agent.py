@@ -31,6 +31,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.memory.memory import records_of
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_usage
+from nbchat.config.policy_and_models import AgentSettings, agent_settings
 from nbchat.conversation import events
 from nbchat.conversation.entries import Compaction, Entry, html_table
 from nbchat.conversation.events import Event
@@ -40,6 +41,7 @@ from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import INTERRUPTED, has_unfinished_turn
 from nbchat.errors import (
+    ConfigError,
     LogNotWritten,
     NbchatError,
     StoreError,
@@ -53,11 +55,9 @@ from nbchat.providers.base import (
     refuse_untaken,
     warn_of_untaken,
 )
-from nbchat.providers.connect import connect
+from nbchat.providers.endpoint import ReadKey
 from nbchat.providers.request_options import RequestOptions, checked
 from nbchat.providers.retries import stream_with_retries
-
-DEFAULT_MAX_STEPS = 50
 
 Events = Generator[Event, None, None]
 
@@ -67,18 +67,36 @@ class Agent:
 
     agent = Agent(tools=[get_ticket, close_ticket], system="You triage tickets.")
     agent.chat("Work through all tickets.")
+
+    Made by a model's name, or without one, it follows the settings in the environment
+    (NBCHAT_*) and in site files, except for what its arguments say. The model is then
+    the one set there, the person's choice for new chats, that of a key in the
+    environment, or the embedded one. A provider that `connect` returns is used as is.
+
+    `base_url` is the address of a compatible server, `api_key` its key or a function
+    that returns it. `tool_choice` is auto, none, required or a tool's name, or a
+    function of the session that returns one: so code controls the workflow. `approve`
+    is asked before each call of a tool that is not `read_only`; only True approves.
+    Without it every tool runs but those that declare `read_only=False`, and those of
+    MCP servers are refused. `budget` holds for all turns together. `recall` adds a tool
+    that searches what was compacted or shortened; None: where something is hidden.
+    `context_tools` adds `compact` and `context`: the model itself may compact. `rules`
+    is the path of a file that is sent before the first message and when it changes, at
+    most 2,000 tokens. `options` are `RequestOptions`, such as effort.
     """
 
     def __init__(
         self,
         provider: Provider | str = "",
         *,
+        base_url: str = "",
+        api_key: str | ReadKey | None = None,
         tools: Iterable[Callable[..., object]] = (),
         system: str = "",
         engine: CompactionEngine | None = None,
         session: Session | None = None,
         tool_choice: str | Callable[[Session], str] = "auto",
-        max_steps: int = DEFAULT_MAX_STEPS,
+        max_steps: int | None = None,
         max_output_tokens: int | None = None,
         approve: Approve = None,
         listener: Callable[[Event], object] | None = None,
@@ -88,33 +106,27 @@ class Agent:
         budget: Budget | None = None,
         **options: Unpack[RequestOptions],
     ) -> None:
-        """Without a provider, a key in the environment chooses it; else it is local.
-
-        `tool_choice` is auto, none, required or a tool's name, or a function of the
-        session that returns one: so code controls the workflow. `approve` is asked
-        before each call of a tool that is not `read_only`; only True approves. Without
-        it every tool runs but those that declare `read_only=False`, and those of MCP
-        servers are refused. `budget` holds for all turns together. `recall` adds a tool
-        that searches what was compacted or shortened; None: where something is hidden.
-        `context_tools` adds `compact` and `context`: the model itself may compact.
-        `rules` is the path of a file that is sent before the first message and when it
-        changes, at most 2,000 tokens. `options` are `RequestOptions`, such as effort.
-        Raises ConfigError when a part cannot work.
-        """
-        self.provider = connect(provider) if isinstance(provider, str) else provider
-        self.system = system
+        """Make an agent; see the class. Raises ConfigError when a part cannot work."""
+        usual = _usual(provider, base_url, api_key)
+        self.provider = usual.provider
+        self.model_origin = usual.model_origin
+        """What named the model, such as an environment variable; empty if code did."""
+        self.system = system or usual.system
         self.session = session or Session()
-        self.engine = engine or CompactionEngine(context_token_threshold=None)
+        self.engine = engine or usual.engine
         self.approve = checked_approve(approve)
         self.rules = rules_source(rules, count=self.engine.tracker.counter.count)
         self._tools = ContextTools(
-            self, tools, recall=recall, context_tools=context_tools
+            self,
+            tools,
+            recall=usual.recall if recall is None else recall,
+            context_tools=context_tools or usual.context_tools,
         )
         self.tool_choice = tool_choice
-        self.max_steps = max_steps
-        self.max_output_tokens = max_output_tokens
-        self.options = checked(options)
-        refuse_untaken(self.provider, self.options)
+        self.max_steps = max_steps or usual.max_steps
+        self.max_output_tokens = max_output_tokens or usual.max_output_tokens
+        refuse_untaken(self.provider, checked(options))
+        self.options = checked({**usual.options, **options})
         self.listener = listener
         self.meter = meter_of(budget)
         """What was used of the agent's budget; None without one."""
@@ -140,8 +152,9 @@ class Agent:
         self.engine.tracker.resume(self.session)
 
     def __repr__(self) -> str:
-        """The model and the size of the conversation."""
-        return f"<Agent {self.provider.name}: {self.session!r}>"
+        """The model, what named it unless code did, and the conversation's size."""
+        origin = f" ({self.model_origin})" if self.model_origin else ""
+        return f"<Agent {self.provider.name}{origin}: {self.session!r}>"
 
     def another(self, session: Session | None = None) -> Self:
         """An agent like this one, in a new session or the given one."""
@@ -174,8 +187,9 @@ class Agent:
     def _repr_html_(self) -> str:
         held = self.context_usage()
         window = f" of {held.window:,}" if held.window else ""
+        origin = f", from {self.model_origin}" if self.model_origin else ""
         rows = {
-            "Model": self.provider.name,
+            "Model": f"{self.provider.name}{origin}",
             "Tools": ", ".join(tool.name for tool in self.tools) or "none",
             "Context": f"{held.total:,}{window} tokens",
             "Compaction policy": self.engine.policy.name,
@@ -243,7 +257,8 @@ class Agent:
             if lifetime := self.options.get("cache_lifetime"):
                 info = info.with_cache_lifetime(lifetime)
             self.engine.tracker.use_model(info, fixed_tokens=self._fixed_tokens())
-            self.provider = provider
+            if provider is not self.provider:
+                self.provider, self.model_origin = provider, ""
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Change options of the next requests; None unsets one. Raises ConfigError."""
@@ -628,6 +643,21 @@ class Agent:
     def _fixed_tokens(self) -> int:
         system = instructions(self.system, self.session.pins)
         return fixed_tokens(system, self.tools, self.engine.tracker.counter)
+
+
+def _usual(
+    provider: Provider | str, base_url: str, api_key: str | ReadKey | None
+) -> AgentSettings:
+    """What an agent is made of unless its arguments say otherwise."""
+    if isinstance(provider, str):
+        return agent_settings(provider, base_url=base_url, api_key=api_key)
+    if base_url or api_key:
+        raise ConfigError(
+            "base_url and api_key need the model as text, such as 'openai:my-model'; "
+            f"{provider!r} is connected already"
+        )
+    engine = CompactionEngine(context_token_threshold=None)
+    return AgentSettings(provider, "", engine)
 
 
 def _remade(

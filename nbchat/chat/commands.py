@@ -8,12 +8,10 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import not_mentioned
 from nbchat.chat.chat_events import ChatEvent, CommandReplied, Working
 from nbchat.chat.context_commands import CONTEXT_COMMANDS, Command, Reply, Stop
+from nbchat.chat.live_changes import LiveSettings
 from nbchat.chat.mcp_command import ChatServers
 from nbchat.chat.project_rules import ProjectRules
 from nbchat.compaction.policies import PRESETS
-from nbchat.config.factory import autosave_of
-from nbchat.config.live_changes import LiveSettings
-from nbchat.config.saved_settings import THIS_SESSION
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Branched, Event, SavingFailed
@@ -43,7 +41,9 @@ from nbchat.providers.provider_table import KINDS
 from nbchat.storage.autosave import Autosave
 from nbchat.storage.branches import one_per_family
 from nbchat.storage.export import MarkdownLog, exported, imported
+from nbchat.storage.factory import autosave_of
 from nbchat.storage.import_checks import without_claims
+from nbchat.storage.saved_settings import THIS_SESSION
 from nbchat.storage.serialization import SessionInfo
 from nbchat.storage.store import SessionStore
 

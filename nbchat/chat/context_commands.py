@@ -15,7 +15,7 @@ from nbchat.compaction.triggers.context_breakdown import (
     ContextUsage,
     context_state,
 )
-from nbchat.config.precedence import refuse_locked
+from nbchat.config.layers import refuse_locked
 from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import cost_rows, usage_text
 from nbchat.conversation.turns import count_messages

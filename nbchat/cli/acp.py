@@ -24,8 +24,7 @@ from acp import schema
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import McpServer, McpServers
-from nbchat.config.factory import autosave_of, build_agent
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
 from nbchat.conversation import events
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import Event, StopReason
@@ -34,6 +33,7 @@ from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
 from nbchat.errors import NbchatError, Stopped
 from nbchat.storage.autosave import save_session
+from nbchat.storage.factory import autosave_of, build_agent
 from nbchat.storage.store import SessionStore
 
 STOP_REASONS: dict[StopReason, schema.StopReason] = {

@@ -14,9 +14,7 @@ from itertools import chain
 from jupyter_core.paths import jupyter_config_path
 from jupyter_server.extension.config import ExtensionConfigManager
 
-from nbchat.config.factory import build_agent, opened_store
-from nbchat.config.precedence import settings, unread_variables
-from nbchat.config.saved_settings import Target, with_saved_settings
+from nbchat.config.layers import settings, unread_variables
 from nbchat.config.settings import TABLE, NbChat, Setting
 from nbchat.conversation.secret_masking import HIDDEN, without_secrets
 from nbchat.errors import NbchatError
@@ -32,6 +30,8 @@ from nbchat.providers.model_info import (
     retirement,
 )
 from nbchat.providers.provider_table import KINDS, SERVICES
+from nbchat.storage.factory import build_agent, opened_store
+from nbchat.storage.saved_settings import Target, with_saved_settings
 from nbchat.storage.store import SessionStore
 
 PACKAGES = (

@@ -17,8 +17,8 @@ from typing import Any
 from urllib.parse import quote
 
 from nbchat.cli.doctor import diagnose
-from nbchat.config.factory import opened_store
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
+from nbchat.config.private_files import write_private
 from nbchat.config.settings import markdown_table
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import count_messages
@@ -28,9 +28,9 @@ from nbchat.providers.model_download import is_fetched, model_file
 from nbchat.rendering.plain_text import terminal_text
 from nbchat.storage.autosave import save_session
 from nbchat.storage.export import FORMATS, exported, imported
+from nbchat.storage.factory import opened_store
 from nbchat.storage.import_checks import checked, claims, without_claims
 from nbchat.storage.owners import rls_statements
-from nbchat.storage.private_files import write_private
 from nbchat.storage.store import SessionStore
 
 DESCRIPTION = "A chat panel for Jupyter notebooks that compacts long conversations."

@@ -1,1 +1,1 @@
-"""Settings: the table, where values come from, and how a running chat follows."""
+"""Settings: the table, where values come from, and the model and engine they name."""

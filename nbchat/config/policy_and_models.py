@@ -1,26 +1,118 @@
-"""Build the policy, the models and the tokenizer of a chat from the settings."""
+"""Build the policy, the models and the engine of a chat or an agent from settings."""
 
+import logging
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.summary_entry import LiveVariables
 from nbchat.config.api_keys import KEY_VARIABLES
-from nbchat.config.precedence import is_locked
+from nbchat.config.layers import CHOICE, is_locked, refuse_locked, settings
 from nbchat.config.settings import POLICY_FIELDS, TABLE, NbChat
 from nbchat.conversation.live_variables import reader
 from nbchat.errors import ConfigError
 from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import DEFAULT_MODELS, connect, default_model
+from nbchat.providers.endpoint import ReadKey
 from nbchat.providers.request_options import RequestOptions, checked
 from nbchat.providers.tokens import CHARACTERS
+
+logger = logging.getLogger(__name__)
 
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII)
 
 Namespace = Callable[[], Mapping[str, object]]
 """Returns the notebook's variables, which summaries may list."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """What the settings say of an agent that code makes by a model's name."""
+
+    provider: Provider
+    model_origin: str
+    """What named the model; empty if code did."""
+    engine: CompactionEngine
+    system: str = ""
+    """The system prompt, if one is set: the packaged one is for notebooks."""
+    max_steps: int = 50
+    max_output_tokens: int | None = None
+    recall: bool | None = None
+    context_tools: bool = False
+    options: RequestOptions = field(default_factory=RequestOptions)
+
+
+def agent_settings(
+    model: str = "", *, base_url: str = "", api_key: str | ReadKey | None = None
+) -> AgentSettings:
+    """Read the environment and site files, and connect to a model.
+
+    An empty `model` or `base_url` is as set. Nothing that was set in a chat counts, and
+    no database is opened. Raises ConfigError.
+    """
+    config = settings()
+    given = {"model": model, "base_url": base_url}
+    refuse_locked(**{name: each for name, each in given.items() if each})
+    name = model or configured_model(config)
+    url = base_url or address_of(config, name)
+    window = window_for(config, name)
+    provider = connected(config, name, base_url=url, window=window, api_key=api_key)
+    return AgentSettings(
+        provider,
+        "" if model else model_origin(config),
+        build_engine(config, provider),
+        config.system_prompt if "system_prompt" in config.origins else "",
+        config.max_steps,
+        config.max_output_tokens,
+        config.recall,
+        config.context_tools,
+        request_options(config),
+    )
+
+
+def window_for(config: NbChat, model: str) -> int | None:
+    """The window that is set; one that was chosen with a model is of this model."""
+    is_of_other = config.origins.get("window") == CHOICE and model != config.model
+    return None if is_of_other else config.window
+
+
+def model_origin(config: NbChat) -> str:
+    """What decides on the model, as it is shown to a person."""
+    if config.model:
+        return config.origins.get("model", "settings")
+    name = default_model()
+    variables = (each for each, model in DEFAULT_MODELS.items() if model == name)
+    found = next((each for each in variables if os.environ.get(each)), "")
+    return f"key in {found}" if found else "no key found"
+
+
+def build_engine(
+    config: NbChat, provider: Provider, *, namespace: Namespace | None = None
+) -> CompactionEngine:
+    """Build the compaction engine that the settings describe."""
+    policy = policy_of(config)
+    if config.context_token_threshold is not None and policy.meter != "cumulative":
+        logger.warning(
+            "context_token_threshold has no effect: the meter of policy %r is %s",
+            policy.name,
+            policy.meter,
+        )
+    engine = CompactionEngine(
+        config.context_token_threshold,
+        summary_model=summary_writer(config.summary_model, config, provider),
+        policy=policy,
+        info=provider.info(),
+        fallback_model=summary_writer(config.fallback_model, config, provider),
+        live_variables=live_variables(config, namespace),
+        encoding=encoding_of(config),
+    )
+    engine.tracker.base_policy = policy_named(config.policy)
+    set_attributes(config, engine=engine)
+    return engine
 
 
 def set_attributes(config: NbChat, names: Iterable[str] = TABLE, **owners: Any) -> None:
@@ -65,14 +157,19 @@ def policy_of(config: NbChat, base: Policy | None = None) -> Policy:
 
 
 def connected(
-    config: NbChat, name: str, *, base_url: str, window: int | None = None
+    config: NbChat,
+    name: str,
+    *,
+    base_url: str,
+    window: int | None = None,
+    api_key: str | ReadKey | None = None,
 ) -> Provider:
     """Connect to a model with the settings about keys."""
     name = name or configured_model(config)
     return connect(
         name,
         base_url=base_url,
-        api_key=config.keys.reader(kind_of(name), base_url),
+        api_key=api_key or config.keys.reader(kind_of(name), base_url),
         window=window,
         api_key_hosts=re.split(r"[\s,]+", config.api_key_hosts.strip()),
         headers=_headers(config.headers),

@@ -27,16 +27,8 @@ from nbchat.chat.attachments.value_preview import truncated
 from nbchat.chat.chat_events import ChatEvent, RulesOffered
 from nbchat.chat.chat_runner import Action, ChatRunner
 from nbchat.chat.commands import Commands
+from nbchat.chat.live_changes import LiveSettings
 from nbchat.chat.project_rules import ProjectRules
-from nbchat.config.factory import (
-    NOTEBOOK_ID,
-    build_agent,
-    expire_sessions,
-    newest_session,
-    notebook_name,
-    opened_store,
-)
-from nbchat.config.live_changes import LiveSettings
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import prompt_entry, typed_text
@@ -51,6 +43,14 @@ from nbchat.jupyter.shell_contents import ShellContents, own_variables
 from nbchat.providers.base import user_text
 from nbchat.rendering.arguments import with_invisibles_escaped
 from nbchat.rendering.plain_text import terminal_text
+from nbchat.storage.factory import (
+    NOTEBOOK_ID,
+    build_agent,
+    expire_sessions,
+    newest_session,
+    notebook_name,
+    opened_store,
+)
 
 RULES_LINES = 20
 """Lines of a rules file that a cell shows: a screen has about fifty."""

@@ -10,7 +10,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
 from nbchat.errors import NbchatError
 from nbchat.rendering.plain_text import terminal_text
 

@@ -29,8 +29,7 @@ from jupyter_server.utils import url_path_join
 from tornado.web import HTTPError, authenticated
 
 from nbchat.chat.control_socket import send_action
-from nbchat.config.factory import opened_store
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
 from nbchat.errors import (
     ChatUnreachable,
     ConfigError,
@@ -39,6 +38,7 @@ from nbchat.errors import (
     StoreError,
 )
 from nbchat.storage.export import exported, format_named
+from nbchat.storage.factory import opened_store
 from nbchat.storage.serialization import SessionInfo
 from nbchat.storage.store import SessionStore
 

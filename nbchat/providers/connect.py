@@ -16,6 +16,7 @@ from typing import Unpack
 
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers.base import Provider, ReplyStream, Request, estimated_tokens
+from nbchat.providers.endpoint import ReadKey, given_key
 from nbchat.providers.model_info import ModelInfo, chat_models, model_info, retirement
 from nbchat.providers.provider_table import (
     CHAT,
@@ -54,7 +55,7 @@ def connect(
     model: str = "",
     *,
     base_url: str = "",
-    api_key: Callable[[], str] | None = None,
+    api_key: str | ReadKey | None = None,
     window: int | None = None,
     api_key_hosts: Collection[str] = (),
     headers: Mapping[str, str] | None = None,
@@ -63,9 +64,10 @@ def connect(
 ) -> Provider:
     """The provider for a model such as `openai:gpt-6-luna`; nothing is sent yet.
 
-    `api_key` is called when the client is built; without it the key is read from the
-    environment, and sent only to the provider's own servers and to `api_key_hosts`, by
-    HTTPS (`http://host` allows plain HTTP there). `window` overrides the known
+    `api_key` is the key or a function that returns it, called before each request.
+    Without it the key is read from the environment or the keyring, and sent only to
+    the provider's own servers and to `api_key_hosts`, by HTTPS (`http://host` allows
+    plain HTTP there). `window` overrides the known
     context window. `headers` are added to each request; `proxy` is the address of an
     HTTP proxy. `options` (see `RequestOptions`) hold for requests that have no others.
     Raises ConfigError for an unknown provider or option, or a missing key.
@@ -79,7 +81,7 @@ def connect(
         name,
         service=service,
         base_url=base_url,
-        api_key=api_key,
+        api_key=given_key(api_key) if isinstance(api_key, str) else api_key,
         window=window,
         api_key_hosts=api_key_hosts,
         headers=headers,

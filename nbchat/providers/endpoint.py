@@ -43,6 +43,9 @@ DETAIL_LENGTH = 200
 """Characters of a server's message that are shown; some send whole pages."""
 
 
+ReadKey = Callable[[], str]
+"""Returns a key. A closure, so that no repr shows it."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -314,6 +317,11 @@ def _without_parts(text: str, secret: str) -> str:
             at += 1
         found.append(HIDDEN)
     return "".join(found)
+
+
+def given_key(key: str) -> ReadKey | None:
+    """A function that returns a key; None for an empty one."""
+    return (lambda: key) if key.strip() else None
 
 
 def _stored_key(key_variable: str) -> Callable[[], str]:

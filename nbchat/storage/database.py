@@ -27,9 +27,9 @@ from jupyter_core.paths import jupyter_data_dir
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 from sqlalchemy.util import asbool
 
+from nbchat.config.private_files import create_private
 from nbchat.errors import StoreError
 from nbchat.storage.owners import OwnedRows
-from nbchat.storage.private_files import create_private
 from nbchat.storage.schema import (
     INDEXES,
     SESSION_TABLES,

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from markdown_it import MarkdownIt
 
+from nbchat.config.private_files import write_private
 from nbchat.conversation.entries import (
     Compaction,
     Entry,
@@ -38,7 +39,6 @@ from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import entry_html, request_text
 from nbchat.rendering.markdown import stylesheet
 from nbchat.rendering.plain_text import displayable
-from nbchat.storage.private_files import write_private
 from nbchat.storage.session_log import session_log
 
 Format = Literal["md", "html", "json", "ipynb"]

@@ -16,12 +16,12 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from nbchat.compaction.summary_format import escape
+from nbchat.config.private_files import create_private
 from nbchat.conversation.entries import Entry, prefix_hash
 from nbchat.conversation.pastes import with_changed_text
 from nbchat.errors import NotErased
 from nbchat.storage.database import backups_of, sqlite_file
 from nbchat.storage.owners import OwnedRows
-from nbchat.storage.private_files import create_private
 from nbchat.storage.schema import (
     OLD_TABLES,
     SESSION_TABLES,

@@ -7,10 +7,10 @@ summarized itself.
 from dataclasses import dataclass
 from pathlib import Path
 
+from nbchat.config.private_files import write_private
 from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
-from nbchat.storage.private_files import write_private
 
 TITLE = "# SESSION_LOG"
 

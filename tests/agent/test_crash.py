@@ -17,7 +17,6 @@ import nbchat
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summary_format import summary_text
-from nbchat.config.factory import autosave_of
 from nbchat.conversation.events import (
     Compacted,
     CompactionFailed,
@@ -31,6 +30,7 @@ from nbchat.conversation.session import Session
 from nbchat.errors import Overloaded, ProtocolFault
 from nbchat.providers.base import ReplyStream, Request
 from nbchat.providers.retries import ATTEMPTS
+from nbchat.storage.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, ScriptedReply, fails, says
 

@@ -9,7 +9,7 @@ from one_agent import assert_true_table, desk_agent, prompt
 from nbchat.agent.agent import Agent
 from nbchat.agent.budget import Budget
 from nbchat.compaction.policies import PRESETS
-from nbchat.config.factory import autosave_of
+from nbchat.storage.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
 

@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Iterator
 
 from nbchat.agent.agent import Agent
-from nbchat.config.factory import PREPARING, autosave_of
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.storage.autosave import save_session
+from nbchat.storage.factory import PREPARING, autosave_of
 from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import ScriptedProvider
 

@@ -157,7 +157,7 @@ SURFACES = """
 import itertools
 import tempfile
 from nbchat.agent.mcp import ServerState
-from nbchat.config.saved_settings import SettingInForce
+from nbchat.storage.saved_settings import SettingInForce
 from nbchat.conversation.entries import Fact
 from nbchat.conversation.tools import Tool
 from nbchat.storage.branches import Branch

@@ -16,7 +16,6 @@ from nbchat.chat.commands import Commands
 from nbchat.chat.context_commands import NO_RULES
 from nbchat.compaction.summary_format import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import LABELS
-from nbchat.config.factory import autosave_of, newest_session
 from nbchat.conversation.events import (
     Branched,
     Compacted,
@@ -39,6 +38,7 @@ from nbchat.providers.model_info import Prices
 from nbchat.rendering.banners import notice_text
 from nbchat.storage.autosave import Autosave, save_session
 from nbchat.storage.export import exported, imported
+from nbchat.storage.factory import autosave_of, newest_session
 from nbchat.storage.import_checks import checked, claims, without_claims
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, fails, says

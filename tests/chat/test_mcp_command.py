@@ -10,7 +10,7 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
 from nbchat.chat.commands import Commands
 from nbchat.chat.mcp_command import ChatServers
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
 from nbchat.errors import NbchatError
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider

@@ -19,9 +19,9 @@ from watching_server import WatchingServer, watching
 from nbchat.agent.agent import Agent
 from nbchat.cli.acp import AcpAgent, _attachments, _mentions, _message
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.config.factory import autosave_of
 from nbchat.conversation.pastes import own_text, pasted_texts, prompt_entry
 from nbchat.providers.base import user_text
+from nbchat.storage.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
 from nbchat.testing.scripted_provider import ScriptedReply

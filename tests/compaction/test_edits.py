@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summary_format import summary_text
-from nbchat.config.factory import autosave_of
 from nbchat.conversation.entries import Compaction, Entry, prefix_hash
 from nbchat.conversation.events import (
     EDIT,
@@ -24,6 +23,7 @@ from nbchat.conversation.events import (
 from nbchat.conversation.session import Session
 from nbchat.errors import RequestRefused
 from nbchat.providers.base import Request
+from nbchat.storage.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, ScriptedReply, fails, says
 

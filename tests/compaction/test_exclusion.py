@@ -9,7 +9,6 @@ import pytest
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.pruning.old_outputs import make_pruning
-from nbchat.config.factory import autosave_of
 from nbchat.conversation.entries import EXCLUDED_TEXT, Entry
 from nbchat.conversation.events import Compacted, CompactionUndone, Event
 from nbchat.conversation.session import Session
@@ -18,6 +17,7 @@ from nbchat.jupyter.panel.queries.history import history_page
 from nbchat.providers import anthropic as anthropic_wire
 from nbchat.providers.base import Request
 from nbchat.rendering.banners import compaction_html, compaction_text, notice_text
+from nbchat.storage.factory import autosave_of
 from nbchat.storage.session_log import monitoring, session_log
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says

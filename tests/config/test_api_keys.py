@@ -2,16 +2,16 @@
 
 import pytest
 
+from nbchat.chat.live_changes import LiveSettings
 from nbchat.config.api_keys import KEY_VARIABLES, Keys
-from nbchat.config.factory import build_agent
-from nbchat.config.live_changes import LiveSettings
+from nbchat.config.layers import settings
 from nbchat.config.policy_and_models import model_of
-from nbchat.config.precedence import settings
 from nbchat.errors import ConfigError
 from nbchat.jupyter.panel.queries.choices import models_list
 from nbchat.providers.connect import DEFAULT_MODELS, problem_of
 from nbchat.providers.endpoint import KEYRING_SERVICE
 from nbchat.providers.sdk_provider import SdkProvider
+from nbchat.storage.factory import build_agent
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider
 

@@ -9,11 +9,11 @@ from inspect import signature
 import pytest
 
 from nbchat.agent.agent import Agent
+from nbchat.chat.live_changes import APPLY
 from nbchat.cli.main import main
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
-from nbchat.config.live_changes import APPLY
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
 from nbchat.config.settings import TABLE, NbChat, Setting
 from nbchat.errors import ConfigError
 
@@ -89,9 +89,9 @@ module = sys.modules[spec.name] = module_from_spec(spec)
 exec(before + {NEW_ROW!r} + mark + after, module.__dict__)
 
 from nbchat.cli.main import main
-from nbchat.config.factory import build_agent
-from nbchat.config.live_changes import LiveSettings
-from nbchat.config.precedence import settings
+from nbchat.storage.factory import build_agent
+from nbchat.chat.live_changes import LiveSettings
+from nbchat.config.layers import settings
 from nbchat.jupyter.panel.queries.choices import settings_list
 from nbchat.storage.store import SessionStore
 

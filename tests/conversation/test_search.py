@@ -15,14 +15,14 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
-from nbchat.config.factory import build_agent
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.search import BUDGET_TOKENS, MOST_RESULTS, find, snippet
 from nbchat.conversation.search_index import TOOL_NAME, SearchIndex
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError
 from nbchat.providers.tokens import TokenCounter
+from nbchat.storage.factory import build_agent
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
 

@@ -8,7 +8,6 @@ import pytest
 from PIL import Image as PILImage
 
 from nbchat.agent.agent import Agent
-from nbchat.config.factory import autosave_of
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import (
@@ -20,6 +19,7 @@ from nbchat.conversation.turn_costs import (
 )
 from nbchat.providers.model_info import ModelInfo, Prices
 from nbchat.storage.export import exported, imported
+from nbchat.storage.factory import autosave_of
 from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 

@@ -17,8 +17,8 @@ from fault_server import (
     failure,
 )
 
+from nbchat.config.layers import settings
 from nbchat.config.policy_and_models import connected
-from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Entry
 from nbchat.errors import AuthenticationFailed, ConfigError, ConnectionFailed
 from nbchat.providers.anthropic import AnthropicProvider

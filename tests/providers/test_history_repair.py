@@ -19,7 +19,6 @@ from wire_rules import (
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.config.factory import autosave_of
 from nbchat.conversation.entries import FAILED, Compaction, Entry
 from nbchat.conversation.events import Compacted, TurnFinished
 from nbchat.conversation.session import Session
@@ -34,6 +33,7 @@ from nbchat.providers.base import Request
 from nbchat.providers.history_repair import LegalHistory, legal, wire_name
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.wire_format import WireMessages
+from nbchat.storage.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, says
 

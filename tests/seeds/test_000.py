@@ -39,8 +39,7 @@ from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summarizer.structured_summary import rendered
 from nbchat.compaction.summary_entry import OMISSION, OPENING
 from nbchat.compaction.triggers.context_breakdown import LABELS
-from nbchat.config.factory import autosave_of, build_agent, build_engine
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import FAILED, Compaction, Entry
 from nbchat.conversation.events import (
@@ -64,6 +63,7 @@ from nbchat.providers.model_info import ModelInfo, model_info
 from nbchat.providers.retries import _wait_seconds
 from nbchat.providers.tokens import CHARACTERS, ENTRY_OVERHEAD, TokenCounter
 from nbchat.rendering.banners import compaction_text
+from nbchat.storage.factory import autosave_of, build_agent, build_engine
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 

@@ -30,8 +30,7 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summary_format import summary_text
-from nbchat.config.factory import autosave_of, build_agent, build_engine
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
     Compacted,
@@ -49,6 +48,7 @@ from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter
 from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.entries import entry_html
+from nbchat.storage.factory import autosave_of, build_agent, build_engine
 from nbchat.storage.store import SessionStore
 from nbchat.testing import (
     Line,

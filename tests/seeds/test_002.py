@@ -32,8 +32,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summary_format import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import LABELS, context_state
-from nbchat.config.factory import autosave_of, build_engine
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import (
     Compacted,
@@ -52,6 +51,7 @@ from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.providers.tokens import CHARACTERS, MOST_CACHED, TokenCounter
 from nbchat.rendering.banners import compaction_text
+from nbchat.storage.factory import autosave_of, build_engine
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
 POLICY = "recent-messages"

@@ -24,8 +24,7 @@ from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summary_format import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import context_state
-from nbchat.config.factory import autosave_of, build_engine
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import Compacted, CompactionFailed
 from nbchat.conversation.session import Session
@@ -35,6 +34,7 @@ from nbchat.errors import RequestRefused
 from nbchat.providers.base import Request
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter
+from nbchat.storage.factory import autosave_of, build_engine
 from nbchat.storage.session_log import monitoring, session_log
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 

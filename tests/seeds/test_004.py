@@ -44,13 +44,11 @@ from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
+from nbchat.chat.live_changes import apply_setting
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summary_format import summary_text
-from nbchat.config.factory import autosave_of, build_agent
-from nbchat.config.live_changes import apply_setting
-from nbchat.config.precedence import settings
-from nbchat.config.saved_settings import Target, with_saved_settings
+from nbchat.config.layers import settings
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
@@ -75,6 +73,8 @@ from nbchat.providers.tokens import ENTRY_OVERHEAD, TokenCounter, load_encoding
 from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.entries import entry_html
 from nbchat.storage.database import engine_for
+from nbchat.storage.factory import autosave_of, build_agent
+from nbchat.storage.saved_settings import Target, with_saved_settings
 from nbchat.storage.session_log import session_log
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, ScriptedReply, calls, fails, says

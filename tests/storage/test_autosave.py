@@ -10,11 +10,11 @@ import pytest
 from driving import save_when_repaired
 
 from nbchat.agent.agent import Agent
-from nbchat.config.factory import autosave_of
 from nbchat.conversation.session import Session
 from nbchat.errors import StoreError
 from nbchat.storage.autosave import PATIENCE_SECONDS, Autosave
 from nbchat.storage.database import Response
+from nbchat.storage.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 

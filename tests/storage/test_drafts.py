@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.config.factory import autosave_of
 from nbchat.conversation.entries import INCOMPLETE, Entry
 from nbchat.conversation.session import Session
 from nbchat.storage.autosave import DRAFT_SECONDS
+from nbchat.storage.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 
 STREAM = """
 import sys, time
 from nbchat.agent.agent import Agent
-from nbchat.config.factory import autosave_of
+from nbchat.storage.factory import autosave_of
 from nbchat.conversation.events import TextDelta
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says

@@ -7,13 +7,13 @@ import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
-from nbchat.config.factory import autosave_of
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
 from nbchat.conversation.events import Event, SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.errors import RequestRefused
 from nbchat.rendering.banners import notice_text
 from nbchat.storage.export import exported
+from nbchat.storage.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, fails, says
 

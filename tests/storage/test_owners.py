@@ -11,13 +11,13 @@ from postgres import fill_server, running_server
 from nbchat.agent.agent import Agent
 from nbchat.cli.doctor import _store_rows
 from nbchat.cli.main import main
-from nbchat.config.factory import autosave_of, newest_session, opened_store, origin
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.session import Session
 from nbchat.errors import SessionNotFound, StoreError
 from nbchat.storage.autosave import save_session
 from nbchat.storage.database import engine_for
+from nbchat.storage.factory import autosave_of, newest_session, opened_store, origin
 from nbchat.storage.owners import current_owner
 from nbchat.storage.schema import metadata, shares
 from nbchat.storage.session_search import MOST_CANDIDATES, MOST_SESSIONS

@@ -20,13 +20,13 @@ from postgres import frozen, running_server
 from nbchat.agent.agent import Agent
 from nbchat.agent.map_agents import map_agents
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.config.factory import autosave_of
 from nbchat.conversation.events import SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.errors import SessionTaken, StoreError
 from nbchat.providers.base import Request
 from nbchat.storage.autosave import save_session
 from nbchat.storage.database import engine_for
+from nbchat.storage.factory import autosave_of
 from nbchat.storage.run_store import Store
 from nbchat.storage.session_search import MOST_CANDIDATES
 from nbchat.storage.store import Origin, SessionStore

@@ -20,13 +20,13 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.map_agents import map_agents
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.config.factory import autosave_of, expire_sessions
 from nbchat.config.settings import NbChat
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError, NotErased, SessionNotFound, StoreError
 from nbchat.storage.autosave import save_session
 from nbchat.storage.database import _tune_sqlite, back_up, backups_of, engine_for
 from nbchat.storage.export import MarkdownLog
+from nbchat.storage.factory import autosave_of, expire_sessions
 from nbchat.storage.redaction import Redacted
 from nbchat.storage.run_store import Store
 from nbchat.storage.schema import sessions

@@ -19,7 +19,6 @@ from driving import save_when_repaired
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.config.factory import autosave_of, newest_session
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import EntryAdded, Event, SavingFailed
 from nbchat.conversation.session import Session
@@ -28,6 +27,7 @@ from nbchat.conversation.turns import count_messages
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
 from nbchat.storage.autosave import RETRY_SECONDS, save_session
 from nbchat.storage.database import BUSY_TIMES, busy_seconds, default_file
+from nbchat.storage.factory import autosave_of, newest_session
 from nbchat.storage.serialization import session_scope
 from nbchat.storage.session_search import MOST_CANDIDATES, MOST_SCANNED
 from nbchat.storage.store import Origin, PinKind, SessionStore
@@ -651,7 +651,7 @@ def test_a_database_in_memory_is_shared_by_all_threads():
 def test_messages_survive_a_process_that_is_killed(store, tmp_path):
     code = """
 import os, signal, sys
-from nbchat.config.factory import newest_session, autosave_of
+from nbchat.storage.factory import newest_session, autosave_of
 from nbchat.agent.agent import Agent
 from nbchat.conversation.events import EntryAdded
 from nbchat.storage.store import SessionStore

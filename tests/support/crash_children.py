@@ -24,8 +24,8 @@ import sqlalchemy
 
 import nbchat
 from nbchat.agent.agent import Agent
-from nbchat.config.factory import autosave_of
 from nbchat.conversation.events import Compacted, CompactionStarted
+from nbchat.storage.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 

@@ -42,7 +42,7 @@ from nbchat.jupyter.shell_contents import contents_of_notebook
 
 if TYPE_CHECKING:
     from nbchat.chat.commands import Commands
-    from nbchat.config.saved_settings import SettingInForce
+    from nbchat.storage.saved_settings import SettingInForce
     from nbchat.storage.store import SessionStore
 
 PROTOCOL = 1
@@ -417,8 +417,8 @@ class OwnCommands:
     def store(self) -> "SessionStore":
         """The store of the sessions; one for the panel's whole life."""
         # Late: settings and store load while the panel can be seen already.
-        from nbchat.config.factory import opened_store  # noqa: PLC0415
-        from nbchat.config.precedence import settings  # noqa: PLC0415
+        from nbchat.config.layers import settings  # noqa: PLC0415
+        from nbchat.storage.factory import opened_store  # noqa: PLC0415
 
         with self._opening:
             if self._store is None:
@@ -469,6 +469,6 @@ def _route_to_sender(comm: Any) -> None:
 
 def _default_agent() -> Agent:
     # Late: settings, store and providers load while the panel can be seen already.
-    from nbchat.config.factory import build_agent  # noqa: PLC0415
+    from nbchat.storage.factory import build_agent  # noqa: PLC0415
 
     return build_agent(connects_later=True)

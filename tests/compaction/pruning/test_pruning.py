@@ -18,7 +18,6 @@ from nbchat.compaction.policies import Policy
 from nbchat.compaction.pruning.json_outline import outline
 from nbchat.compaction.pruning.old_outputs import make_pruning, prune_text
 from nbchat.compaction.pruning.output_kinds import ANSWER_TOKENS, shortened
-from nbchat.config.factory import autosave_of
 from nbchat.conversation.entries import FAILED, Compaction, Entry
 from nbchat.conversation.events import Compacted, CompactionUndone
 from nbchat.conversation.session import Session
@@ -29,6 +28,7 @@ from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter
 from nbchat.rendering.banners import compaction_html, compaction_text
+from nbchat.storage.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 

@@ -6,13 +6,13 @@ from notebook_desk import Desk
 from panel_protocol import known
 
 from nbchat.agent.agent import Agent
-from nbchat.config.saved_settings import SettingInForce
 from nbchat.jupyter.panel.queries.choices import (
     MOST_NAMES,
     completions,
     paths_list,
     settings_list,
 )
+from nbchat.storage.saved_settings import SettingInForce
 from nbchat.testing import ScriptedProvider
 
 

@@ -17,7 +17,6 @@ from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.attachments.short_repr import comes_from
 from nbchat.config.api_keys import KEY_VARIABLES
 from nbchat.config.policy_and_models import model_of
-from nbchat.config.saved_settings import SettingInForce
 from nbchat.conversation.live_variables import is_fit, type_name
 from nbchat.jupyter.panel.protocol import (
     Command,
@@ -38,6 +37,7 @@ from nbchat.jupyter.panel.protocol import (
 from nbchat.providers.base import Provider
 from nbchat.providers.connect import EMBEDDED_MODEL, list_models, problem_of
 from nbchat.providers.model_download import WEIGHTS, is_fetched
+from nbchat.storage.saved_settings import SettingInForce
 
 MOST_NAMES = 500
 

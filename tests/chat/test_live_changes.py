@@ -9,17 +9,17 @@ from driving import replied
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
+from nbchat.chat.live_changes import LiveSettings
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
-from nbchat.config.factory import build_agent
-from nbchat.config.live_changes import LiveSettings
-from nbchat.config.precedence import settings
-from nbchat.config.saved_settings import stored_name
+from nbchat.config.layers import settings
 from nbchat.config.settings import MODEL_SETTINGS, TABLE
 from nbchat.conversation.entries import Entry
 from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.connect import connect
 from nbchat.providers.openai_chat import OpenAIProvider
+from nbchat.storage.factory import build_agent
+from nbchat.storage.saved_settings import stored_name
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.policies import PRESETS, Policy, policy_named
+from nbchat.config.layers import refuse_locked, settings
 from nbchat.config.policy_and_models import (
     Namespace,
     connect_as,
@@ -19,20 +20,6 @@ from nbchat.config.policy_and_models import (
     request_options,
     set_attributes,
     summary_writer,
-)
-from nbchat.config.precedence import refuse_locked, settings
-from nbchat.config.saved_settings import (
-    THIS_SESSION,
-    Change,
-    SettingInForce,
-    Target,
-    is_overridden,
-    keep_model,
-    kept_model,
-    settings_in_force,
-    stored_name,
-    stored_settings,
-    with_saved_settings,
 )
 from nbchat.config.settings import (
     DEFAULT,
@@ -47,6 +34,19 @@ from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import Unconnected, default_model
 from nbchat.providers.provider_table import KINDS
+from nbchat.storage.saved_settings import (
+    THIS_SESSION,
+    Change,
+    SettingInForce,
+    Target,
+    is_overridden,
+    keep_model,
+    kept_model,
+    settings_in_force,
+    stored_name,
+    stored_settings,
+    with_saved_settings,
+)
 from nbchat.storage.serialization import session_scope
 from nbchat.storage.store import SessionStore
 

@@ -11,22 +11,16 @@ from pathlib import Path
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approve
-from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.policies import policy_named
+from nbchat.config.layers import refuse_locked, settings
 from nbchat.config.policy_and_models import (
     Namespace,
     address_of,
+    build_engine,
     configured_model,
     connected,
-    encoding_of,
-    live_variables,
-    policy_of,
     request_options,
     set_attributes,
-    summary_writer,
 )
-from nbchat.config.precedence import refuse_locked, settings
-from nbchat.config.saved_settings import Target, kept_model, with_saved_settings
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.conversation.session import Session
 from nbchat.errors import LogNotWritten, NotErased, StoreError
@@ -36,6 +30,7 @@ from nbchat.providers.tokens import TokenCounter
 from nbchat.storage.autosave import Autosave
 from nbchat.storage.export import MarkdownLog
 from nbchat.storage.owners import current_server
+from nbchat.storage.saved_settings import Target, kept_model, with_saved_settings
 from nbchat.storage.store import Origin, SessionStore
 
 logger = logging.getLogger(__name__)
@@ -106,31 +101,6 @@ def _provider_of(config: NbChat, chosen: str, *, connects_later: bool) -> Provid
     url = address_of(config, chosen) if chosen else config.base_url
     connect = partial(connected, config, model, base_url=url, window=config.window)
     return connected_or_not(model, connect) if connects_later else connect()
-
-
-def build_engine(
-    config: NbChat, provider: Provider, *, namespace: Namespace | None = None
-) -> CompactionEngine:
-    """Build the compaction engine that the settings describe."""
-    policy = policy_of(config)
-    if config.context_token_threshold is not None and policy.meter != "cumulative":
-        logger.warning(
-            "context_token_threshold has no effect: the meter of policy %r is %s",
-            policy.name,
-            policy.meter,
-        )
-    engine = CompactionEngine(
-        config.context_token_threshold,
-        summary_model=summary_writer(config.summary_model, config, provider),
-        policy=policy,
-        info=provider.info(),
-        fallback_model=summary_writer(config.fallback_model, config, provider),
-        live_variables=live_variables(config, namespace),
-        encoding=encoding_of(config),
-    )
-    engine.tracker.base_policy = policy_named(config.policy)
-    set_attributes(config, engine=engine)
-    return engine
 
 
 def autosave_of(

@@ -1,8 +1,9 @@
 """Merge the layers that set values: site files, environment, IPython, code.
 
-The later ones win: packaged default, site files, what `/set` stored (see
-`saved_settings`), `NBCHAT_*` environment variables, IPython's configuration and
-`%config NbChat.x = ...`, arguments in code. A locked setting keeps the site's value.
+The later ones win: packaged default, site files, the model that a person chose for
+always, what `/set` stored (see `saved_settings`), `NBCHAT_*` environment variables,
+IPython's configuration and `%config NbChat.x = ...`, arguments in code. A locked
+setting keeps the site's value.
 
 Site files are `nbchat_config.d/*.json` in Jupyter's config folders:
 
@@ -12,12 +13,16 @@ They are merged in the order of their names; of two files with the same name, th
 the folder that Jupyter lists first wins. Only the folder that locks a setting, and
 folders that Jupyter lists after it (environment and system), can set its value: a
 user's own files cannot.
+
+The model chosen for always is in `chosen-model.json` in the person's own folder of
+these, with its server's address and its window. They hold together: where another
+layer sets the model or the address, none of them does.
 """
 
 import json
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +30,14 @@ from typing import Any
 from jupyter_core.paths import (
     ENV_CONFIG_PATH,
     SYSTEM_CONFIG_PATH,
+    jupyter_config_dir,
     jupyter_config_path,
 )
 from traitlets import TraitError
 from traitlets.config import Config
 from traitlets.config.loader import DeferredConfigString
 
+from nbchat.config.private_files import write_private
 from nbchat.config.settings import (
     POLICY_FIELDS,
     TABLE,
@@ -43,6 +50,14 @@ from nbchat.errors import ConfigError
 logger = logging.getLogger(__name__)
 
 FOLDER = "nbchat_config.d"
+
+CHOICE_FILE = "chosen-model.json"
+
+CHOICE = "your choice for new chats"
+"""Where a value of the choice comes from, as it is shown."""
+
+CHOSEN = ("model", "base_url", "window")
+"""Settings that are chosen together."""
 
 OTHER_VARIABLES = ("NBCHAT_DEMO_", "NBCHAT_TEST_", "NBCHAT_CHROMIUM")
 """How variables begin that are no settings: of the demo's notebook and the tests."""
@@ -82,6 +97,8 @@ class Site:
     """The file that sets each value."""
     locks: Mapping[str, Path]
     """The file that locks each locked setting."""
+    chosen: Mapping[str, Any]
+    """The model that the person chose for always, with address and window."""
 
 
 def settings(config: Config | None = None, **arguments: Any) -> NbChat:
@@ -93,13 +110,14 @@ def settings(config: Config | None = None, **arguments: Any) -> NbChat:
     for line in unread_variables():
         logger.warning(line)
     environment, layered = _environment(), dict((config or Config()).get("NbChat", {}))
-    layers = Config({"NbChat": {**site.values, **environment}})
+    chosen = _chosen(site, {*environment, *layered, *arguments})
+    layers = Config({"NbChat": {**site.values, **chosen, **environment}})
     layers.merge(config or Config())
     layers["NbChat"] = Config(_with_locks(dict(layers["NbChat"]), site))
     found = _made(layers, arguments)
     _refuse_locked(site, arguments)
     found.explicit = frozenset({*environment, *layered, *arguments} - {*site.locks})
-    found.origins = _origins(site, environment, layered, arguments)
+    found.origins = _origins(site, chosen, environment, layered, arguments)
     found.locks = site.locks
     found.fields_of = {
         name: found.policy
@@ -125,6 +143,24 @@ def unread_variables() -> list[str]:
     ]
 
 
+def choose_model(model: str, base_url: str = "", window: int | None = None) -> Path:
+    """Keep a model for new chats and agents; an empty one is no choice any more.
+
+    Returns the file. Raises ConfigError if it cannot be written.
+    """
+    path = Path(jupyter_config_dir(), FOLDER, CHOICE_FILE)
+    values = {"model": model, "base_url": base_url, "window": window}
+    text = json.dumps({"NbChat": {name: each for name, each in values.items() if each}})
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_private(path, f"{text}\n")
+    except OSError as error:
+        raise ConfigError(
+            f"Couldn't save the model for new chats in {path}: {error.strerror}."
+        ) from error
+    return path
+
+
 def refuse_locked(**values: Any) -> None:
     """Raise ConfigError, naming the file, if a site locks another value."""
     _refuse_locked(read_site(), values)
@@ -140,12 +176,22 @@ def read_site() -> Site:
     # JUPYTER_NO_CONFIG would omit the folders in which a site locks settings.
     every = (*jupyter_config_path(), *ENV_CONFIG_PATH, *SYSTEM_CONFIG_PATH)
     folders = list(enumerate(dict.fromkeys(every)))
+    choice = Path(jupyter_config_dir(), FOLDER, CHOICE_FILE)
     files = [
         _read(path, rank)
         for rank, folder in reversed(folders)
         for path in Path(folder, FOLDER).glob("*.json")
+        if path != choice
     ]
-    return _merged(sorted(files, key=lambda file: file.path.name))
+    chosen = _read(choice, 0).values if choice.exists() else {}
+    return _merged(sorted(files, key=lambda file: file.path.name), chosen)
+
+
+def _chosen(site: Site, set_elsewhere: Collection[str]) -> dict[str, Any]:
+    """The person's choice, unless another layer or a lock decides on the model."""
+    if {"model", "base_url"} & {*set_elsewhere, *site.locks}:
+        return {}
+    return {name: site.chosen[name] for name in CHOSEN if name in site.chosen}
 
 
 def _refuse_locked(site: Site, values: Mapping[str, Any]) -> None:
@@ -188,6 +234,7 @@ def _with_locks(values: dict[str, Any], site: Site) -> dict[str, Any]:
 
 def _origins(
     site: Site,
+    chosen: Mapping[str, object],
     environment: Mapping[str, object],
     layered: Mapping[str, object],
     arguments: Mapping[str, object],
@@ -195,6 +242,7 @@ def _origins(
     """The layer that set each value; the later ones win."""
     found = (
         {name: f"site file {path}" for name, path in site.origins.items()}
+        | dict.fromkeys(chosen, CHOICE)
         | {name: f"environment variable {TABLE[name].variable}" for name in environment}
         | dict.fromkeys(layered, "IPython's configuration")
         | dict.fromkeys(arguments, "code")
@@ -203,7 +251,7 @@ def _origins(
     return found | {name: f"site file {setters[name]}" for name in site.locks}
 
 
-def _merged(files: Iterable[SiteFile]) -> Site:
+def _merged(files: Iterable[SiteFile], chosen: Mapping[str, Any]) -> Site:
     files = list(files)
     locks: dict[str, SiteFile] = {}
     for file in sorted(files, key=lambda file: file.rank):
@@ -214,7 +262,8 @@ def _merged(files: Iterable[SiteFile]) -> Site:
         for name, value in file.values.items():
             if name not in locks or file.rank >= locks[name].rank:
                 values[name], origins[name] = value, file.path
-    return Site(values, origins, {name: file.path for name, file in locks.items()})
+    locked = {name: file.path for name, file in locks.items()}
+    return Site(values, origins, locked, chosen)
 
 
 def _read(path: Path, rank: int) -> SiteFile:

@@ -12,17 +12,17 @@ from traitlets.config import Config
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
-from nbchat.config.factory import build_agent
-from nbchat.config.precedence import (
+from nbchat.config.layers import (
     CHATBOT_VARIABLES,
     is_locked,
     settings,
     unread_variables,
 )
-from nbchat.config.saved_settings import settings_in_force, with_saved_settings
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.errors import ConfigError
 from nbchat.providers.openai_chat import OpenAIProvider
+from nbchat.storage.factory import build_agent
+from nbchat.storage.saved_settings import settings_in_force, with_saved_settings
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider
 
@@ -299,7 +299,7 @@ def test_a_variable_of_jupyter_does_not_drop_the_locks_of_a_site(tmp_path, monke
     (folder / "nbchat_config.d").mkdir(parents=True)
     text = '{"NbChat": {"policy": "tiered"}, "locked": ["policy"]}'
     (folder / "nbchat_config.d" / "site.json").write_text(text)
-    monkeypatch.setattr("nbchat.config.precedence.SYSTEM_CONFIG_PATH", [str(folder)])
+    monkeypatch.setattr("nbchat.config.layers.SYSTEM_CONFIG_PATH", [str(folder)])
     monkeypatch.setenv("JUPYTER_NO_CONFIG", "1")
     assert is_locked("policy")
     with pytest.raises(ConfigError, match="locked"):

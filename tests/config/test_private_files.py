@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from nbchat.cli.main import main
+from nbchat.config.private_files import create_private, write_private
 from nbchat.conversation.session import Session
 from nbchat.errors import StoreError
 from nbchat.storage.autosave import save_session
 from nbchat.storage.export import MarkdownLog
-from nbchat.storage.private_files import create_private, write_private
 from nbchat.storage.session_log import write_session_log
 from nbchat.storage.store import SessionStore
 

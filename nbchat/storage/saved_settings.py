@@ -16,7 +16,14 @@ from typing import Any
 
 from traitlets import TraitError
 
-from nbchat.config.settings import MODEL_SETTINGS, POLICY_FIELDS, TABLE, Kind, NbChat
+from nbchat.config.policy_and_models import window_for
+from nbchat.config.settings import (
+    MODEL_SETTINGS,
+    POLICY_FIELDS,
+    TABLE,
+    Kind,
+    NbChat,
+)
 from nbchat.errors import StoreError
 from nbchat.providers.connect import default_model
 from nbchat.storage.serialization import session_scope
@@ -221,6 +228,8 @@ def _policy_of_field(config: NbChat, name: str) -> str:
 def _merged(config: NbChat, found: Found, target: Target) -> NbChat:
     """The settings for one policy: its stored fields, and those configured for it."""
     merged = config.copy()
+    if merged.window != (window := window_for(config, target.model)):
+        merged.window = window
     plain = {name: name for name in MODEL_SETTINGS if name not in POLICY_FIELDS}
     _take(merged, found, target, plain)
     policy = target.policy or merged.policy

@@ -6,10 +6,10 @@ import pytest
 from cpu_time import CpuTime
 
 from nbchat.agent.agent import Agent
-from nbchat.config.factory import PREPARING, autosave_of, build_agent
-from nbchat.config.precedence import settings
+from nbchat.config.layers import settings
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError
+from nbchat.storage.factory import PREPARING, autosave_of, build_agent
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from nbchat.config.precedence import settings
-from nbchat.config.saved_settings import (
+from nbchat.config.layers import settings
+from nbchat.config.settings import MODEL_SETTINGS, TABLE
+from nbchat.storage.saved_settings import (
     Target,
     settings_in_force,
     with_saved_settings,
 )
-from nbchat.config.settings import MODEL_SETTINGS, TABLE
 from nbchat.storage.store import SessionStore
 
 MODEL = "openai:gpt-5-mini"
