@@ -50,7 +50,7 @@ from nbchat.providers.base import (
     Provider,
     Request,
     SupportsWarmUp,
-    fixed_tokens,
+    fixed_texts,
     instructions,
     refuse_untaken,
     warn_of_untaken,
@@ -256,7 +256,7 @@ class Agent:
             info = info.with_longest_answer(self.max_output_tokens)
             if lifetime := self.options.get("cache_lifetime"):
                 info = info.with_cache_lifetime(lifetime)
-            self.engine.tracker.use_model(info, fixed_tokens=self._fixed_tokens())
+            self.engine.tracker.use_model(info, fixed_tokens=self._fixed_texts())
             if provider is not self.provider:
                 self.provider, self.model_origin = provider, ""
 
@@ -638,11 +638,10 @@ class Agent:
 
     def count_fixed_tokens(self) -> None:
         """Count what is in each request: system prompt, tools and pins."""
-        self.engine.tracker.set_fixed_tokens(self._fixed_tokens())
+        self.engine.tracker.set_fixed_tokens(self._fixed_texts())
 
-    def _fixed_tokens(self) -> int:
-        system = instructions(self.system, self.session.pins)
-        return fixed_tokens(system, self.tools, self.engine.tracker.counter)
+    def _fixed_texts(self) -> tuple[str, ...]:
+        return fixed_texts(instructions(self.system, self.session.pins), self.tools)
 
 
 def _usual(

@@ -260,8 +260,9 @@ class TurnRunner:
     def append(self, entry: Entry, usage: Usage | None = None) -> events.EntryAdded:
         """Append an entry to the transcript; the usage is of the request it ends."""
         position = self._agent.session.append(entry, usage)
-        # Counted once, here: a plan needs the sizes of all entries at once.
-        self._agent.engine.tracker.counter.count_entry(entry)
+        counter = self._agent.engine.tracker.counter
+        if counter.is_loaded:  # a plan needs the sizes of all entries at once
+            counter.count_entry(entry)
         return events.EntryAdded(position, entry, usage)
 
     def answer_open_calls(self, reason: str) -> Events:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from itertools import islice
 from threading import Event as Flag
+from typing import TYPE_CHECKING
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.map_results import Result, Results
@@ -28,7 +29,9 @@ from nbchat.conversation.events import RequestQueued
 from nbchat.conversation.returned_values import error_line
 from nbchat.errors import ProviderError, Stopped
 from nbchat.providers.base import Provider, Reply, ReplyStream, Request
-from nbchat.providers.batches import Batches, Outcome, batches_of
+
+if TYPE_CHECKING:
+    from nbchat.providers.batches import Batches, Outcome
 
 TOGETHER = 2_000
 """Rows whose sessions are in memory at once; the next ones have batches of theirs."""
@@ -115,6 +118,9 @@ class BatchDriver:
         ) -> ReplyStream:
             del live  # a batch brings whole replies
             if self._batches is None:
+                # Not at the top: it imports the SDKs of all batch APIs.
+                from nbchat.providers.batches import batches_of  # noqa: PLC0415
+
                 self._batches = batches_of(provider)
             length = len(agent.session.transcript)
             is_plain = request.output_schema is None
@@ -155,7 +161,7 @@ class BatchDriver:
         while not self._has_arrived(self._batches) and not self._stop.is_set():
             self._stop.wait(self._poll_seconds)
 
-    def _has_arrived(self, batches: Batches) -> bool:
+    def _has_arrived(self, batches: "Batches") -> bool:
         """Whether a batch has ended; the replies that rows wait for are then read."""
         for batch_id, names in self._open.items():
             wanted = names & set(self._wanted)

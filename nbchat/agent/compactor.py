@@ -111,6 +111,8 @@ class Compactor:
         engine, session = self._agent.engine, self._agent.session
         yield from self._if_asked(stop)
         self._use_smaller_window()
+        if engine.tracker.is_far_from_due(session):
+            return
         engine.tracker.count_exactly(
             session, lambda: until_stopped(self._count_request, stop)
         )
@@ -366,7 +368,7 @@ class Compactor:
         info = tracker.info.corrected(text, refused)
         if info is not tracker.info:
             with suppress(ConfigError):  # too small for anything
-                tracker.use_model(info, fixed_tokens=tracker.fixed_tokens)
+                tracker.use_model(info, fixed_tokens=tracker.fixed_part)
 
     def _use_smaller_window(self) -> None:
         """Use the window that a server has shown by cutting a request."""
@@ -375,7 +377,7 @@ class Compactor:
         window = tracker.info.window
         if cut is None or (window is not None and window <= cut):
             return
-        info, fixed_tokens = tracker.info.with_window(cut), tracker.fixed_tokens
+        info, fixed_tokens = tracker.info.with_window(cut), tracker.fixed_part
         with suppress(ConfigError):  # too small for anything
             tracker.use_model(info, fixed_tokens=fixed_tokens)
 

@@ -190,10 +190,15 @@ def instructions(system: str, pins: Sequence[str]) -> str:
     return "\n\n".join(filter(None, [system, *rules]))
 
 
-def fixed_tokens(system: str, tools: Sequence[Tool], counter: TokenCounter) -> int:
-    """Tokens of the system prompt and the tools, which are in every request."""
+def fixed_texts(system: str, tools: Sequence[Tool]) -> tuple[str, ...]:
+    """The system prompt and the tools, which are in every request, as texts."""
     schemas = [[each.name, each.description, each.parameters] for each in tools]
-    return counter.count(system) + (counter.count(json.dumps(schemas)) if tools else 0)
+    return (system, json.dumps(schemas)) if tools else (system,)
+
+
+def fixed_tokens(system: str, tools: Sequence[Tool], counter: TokenCounter) -> int:
+    """Tokens of the system prompt and the tools."""
+    return sum(map(counter.count, fixed_texts(system, tools)))
 
 
 def estimated_tokens(request: Request, counter: TokenCounter) -> int:

@@ -27,6 +27,8 @@ from nbchat.providers.base import (
     ReplyStream,
     Request,
     estimated_tokens,
+    fixed_texts,
+    image_of,
     refuse_untaken,
 )
 from nbchat.providers.closable_http import (
@@ -68,7 +70,12 @@ from nbchat.providers.request_options import (
     stop_texts,
 )
 from nbchat.providers.retries import Limiter, limiter_of, read_stream
-from nbchat.providers.tokens import TokenCounter
+from nbchat.providers.tokens import (
+    IMAGE_TOKENS,
+    TokenCounter,
+    most_tokens,
+    most_tokens_of,
+)
 from nbchat.providers.wire_format import (
     Json,
     Reader,
@@ -96,6 +103,10 @@ QUESTION_TIMEOUT_SECONDS = 3.0
 
 TRUNCATED_FACTOR = 2
 """Local counts differ from a server's by up to 28 %, so twice as many is a proof."""
+
+TOKEN_BYTES = 3
+"""Of a token of dense text, such as numbers: fewer bytes were not cut by half, which is
+known without a vocabulary."""
 
 LEAST_TRUNCATED = 1_000
 """Tokens: no server has a smaller window."""
@@ -289,6 +300,8 @@ class SdkProvider(ABC):
         reported, largest = usage.input_tokens, self._largest_report
         self._largest_report = max(largest, reported)
         if usage.is_estimated or reported < max(LEAST_TRUNCATED, largest * NEARLY):
+            return
+        if _most_bytes(request) < reported * TRUNCATED_FACTOR * TOKEN_BYTES:
             return
         sent = self._counted_here(request)
         if sent < reported * TRUNCATED_FACTOR or self.truncated_at == reported:
@@ -556,6 +569,16 @@ class SdkProvider(ABC):
         """The error to raise `from None`, for an SDK's own may quote the key."""
         model = self._model if request is None else self._model_for(request)
         return provider_error(error, self.endpoint, model)
+
+
+def _most_bytes(request: Request) -> int:
+    """Bytes of a request's texts; a picture counts as a text of its tokens."""
+    sent = [each for each in request.history if each.role != "thinking"]
+    pictures = [each for each in sent if image_of(each) is not None]
+    texts = [each for each in sent if image_of(each) is None]
+    fixed = sum(map(most_tokens, fixed_texts(request.system, request.tools)))
+    said = fixed + sum(map(most_tokens_of, texts))
+    return said + len(pictures) * IMAGE_TOKENS * TOKEN_BYTES
 
 
 def _endpoint_of(

@@ -12,7 +12,7 @@ import logging
 import re
 from binascii import a2b_base64
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
@@ -131,6 +131,11 @@ class TokenCounter:
             self._sizes[key] = size
         return size
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether a count loads nothing: a vocabulary takes 78 MB."""
+        return self.encoding == CHARACTERS or "_tokenizer" in vars(self)
+
     def keep(self, history: Collection[Entry]) -> None:
         """Drop the sizes of all others once they are many, as of what was compacted."""
         sizes = self._sizes
@@ -197,6 +202,41 @@ class TokenCounter:
         except (OSError, ValueError, KeyError) as error:
             logger.warning("counting by characters / 4, plus 20 %%: %s", error)
             return None
+
+
+def most_tokens(text: str) -> int:
+    """What no count exceeds, known without a vocabulary: a token is at least a byte."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def most_tokens_of(entry: Entry) -> int:
+    """`most_tokens` of an entry, and a picture's where it is one."""
+    parts = (entry.content, entry.tool_name, entry.tool_args)
+    picture = IMAGE_TOKENS if entry.is_attachment else 0
+    return sum(map(most_tokens, parts)) + ENTRY_OVERHEAD + picture
+
+
+@dataclass(frozen=True, slots=True)
+class Uncounted:
+    """Tokens of texts that are counted when the number matters."""
+
+    texts: tuple[str, ...]
+    counter: TokenCounter = field(compare=False)
+
+    @property
+    def tokens(self) -> int:
+        """The exact number."""
+        return sum(map(self.counter.count, self.texts))
+
+    @property
+    def most(self) -> int:
+        """A number that it does not exceed."""
+        return sum(map(most_tokens, self.texts))
+
+    def near(self, *limits: int | None) -> int:
+        """The exact number; 0 where it is certainly below all limits."""
+        known = [each for each in limits if each is not None]
+        return self.tokens if known and self.most >= min(known) else 0
 
 
 @lru_cache(CACHED_TEXTS)

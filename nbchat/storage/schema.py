@@ -88,7 +88,7 @@ chat_messages = sa.Table(
     sa.Column("is_estimated", sa.Boolean),
     sa.Column("dropped_tokens", NUMBER),
     sa.Column("cache_loss", sa.Text),
-    # Of this entry alone, counted here; what a request took is in `input_tokens`.
+    # Of this entry alone, by its length; what a request took is in `input_tokens`.
     sa.Column("tokens", sa.Integer),
     sa.UniqueConstraint("owner", "session_id", "position"),
 )

@@ -2,6 +2,7 @@
 
 import gc
 import html
+import json
 import os
 import pickle
 import subprocess
@@ -30,6 +31,7 @@ from map_desk import (
     make_effects,
     tickets,
 )
+from quick_server import quick_server
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.budget import Budget
@@ -722,3 +724,18 @@ def test_nothing_of_a_broken_stream_stays_in_a_row():
     (row,) = map_agents(make, ["go"]).wait().rows()
     assert row["value"] == "fine"
     assert [e.content for e in made[-1].session.transcript] == ["go", "fine"]
+
+
+@pytest.mark.slow
+def test_a_run_loads_one_sdk_and_no_vocabulary(tmp_path: Path):
+    """An SDK is 20 to 30 MB and the vocabulary 78; the server counts the tokens."""
+    child = Path(__file__).parents[1] / "support" / "weigh_rows.py"
+    with quick_server(calls=1) as address:
+        command = [sys.executable, str(child), address, f"sqlite:///{tmp_path}/run.db"]
+        output = subprocess.run(command, check=True, capture_output=True, timeout=120)
+    assert json.loads(output.stdout) == {
+        "loaded": ["tiktoken"],
+        "done": 8,
+        "vocabularies": 0,
+        "anthropic": False,
+    }

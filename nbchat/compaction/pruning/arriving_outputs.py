@@ -11,6 +11,7 @@ from typing import Any
 from nbchat.compaction.exact_json import Number, parsed, written
 from nbchat.compaction.pruning.output_kinds import Count
 from nbchat.compaction.shortening import shorten_to_tokens
+from nbchat.providers.tokens import most_tokens
 
 WHOLE_TOKENS, WHOLE_LINES = 8_000, 500
 """Up to these a text is whole: a file, or the output of a run of all tests."""
@@ -30,8 +31,10 @@ DEEPEST = 4
 
 def bounded(text: str, count: Count, *, is_failed: bool = False) -> str:
     """The text, or what of a long one shows most."""
-    size = count(text)
     is_long = text.count("\n") >= WHOLE_LINES
+    if most_tokens(text) <= (BOUNDED_TOKENS if is_long else WHOLE_TOKENS):
+        return text
+    size = count(text)
     if size <= BOUNDED_TOKENS or (size <= WHOLE_TOKENS and not is_long):
         return text
     value = parsed(text)

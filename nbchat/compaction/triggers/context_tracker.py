@@ -8,7 +8,7 @@ window guard, the banners, `/context` and the panel all use.
 import logging
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import ceil
 from time import monotonic
@@ -30,7 +30,7 @@ from nbchat.conversation.session import CHANGED, Session
 from nbchat.errors import NbchatError, Stopped
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.request_options import RequestOptions
-from nbchat.providers.tokens import TokenCounter
+from nbchat.providers.tokens import TokenCounter, Uncounted, most_tokens_of
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +60,9 @@ RETRY = "retry"
 AUTOMATIC = ("cumulative", "auto", "window")
 """The triggers that have a meter."""
 
+Fixed = int | tuple[str, ...]
+"""The tokens of texts that begin every request, or the texts."""
+
 Report = tuple[int, int]
 """A length of the transcript, and the tokens of the context at that length."""
 
@@ -86,8 +89,6 @@ class ContextTracker:
         self.policy = self.base_policy = policy_named(policy)
         """`base_policy` is the policy without the fields that settings override."""
         self.encoding = encoding
-        self.fixed_tokens = 0
-        """Tokens of the system prompt, pins and tools, which no compaction removes."""
         self._threshold = threshold
         self._shares_prefix = shares_prefix
         self._clock = clock
@@ -98,6 +99,7 @@ class ContextTracker:
         self._anchor: Report | None = None
         self._first_report: Report | None = None
         self._kept_tokens = 0
+        self._fixed: Uncounted | _Counted = _Counted(0)
         self.use_model(info or ModelInfo("unknown"))
         self.reset()
 
@@ -133,25 +135,40 @@ class ContextTracker:
         limits.check_guard(self.fixed_tokens)
         self.policy, self.base_policy, self.limits = policy, base or policy, limits
 
-    def use_model(self, info: ModelInfo, *, fixed_tokens: int = 0) -> None:
+    def use_model(self, info: ModelInfo, *, fixed_tokens: Fixed = 0) -> None:
         """Change the model, with the tokens that every request to it begins with."""
         info = info.or_assumed()
         limits = Limits.of(self.policy, info, self._threshold)
-        limits.check(fixed_tokens)
+        counter = TokenCounter(self.encoding or info.encoding)
+        near = _sized(fixed_tokens, counter).near(limits.set_threshold, limits.guard)
+        limits.check(near)
         if self.policy.meter == "window":
-            limits.check_guard(fixed_tokens)
+            limits.check_guard(near)
         self.info, self.limits = info, limits
         self._cooldown = Cooldown()  # it was for the old window
-        self.counter = TokenCounter(self.encoding or info.encoding)
+        self.counter = counter
         self._transcript = RunningSums(self.counter)
         self.set_fixed_tokens(fixed_tokens)
 
-    def set_fixed_tokens(self, tokens: int) -> None:
-        """Set the tokens of the system prompt, the tools and the pins."""
-        if self._anchor is not None:
+    @property
+    def fixed_tokens(self) -> int:
+        """Tokens of the system prompt, pins and tools, which no compaction removes."""
+        return self._fixed.tokens
+
+    @property
+    def fixed_part(self) -> Fixed:
+        """The texts of `fixed_tokens`, or their number."""
+        fixed = self._fixed
+        return fixed.texts if isinstance(fixed, Uncounted) else fixed.tokens
+
+    def set_fixed_tokens(self, fixed: Fixed) -> None:
+        """Set the tokens of system prompt, tools and pins, or their texts."""
+        sized = _sized(fixed, self.counter)
+        if self._anchor is not None and sized != self._fixed:
             position, known = self._anchor
-            self._anchor = (position, known + tokens - self.fixed_tokens)
-        self.fixed_tokens = tokens
+            moved = sized.tokens - self._fixed.tokens
+            self._anchor = (position, known + moved)
+        self._fixed = sized
 
     def resume(self, session: Session) -> None:
         """Restore the counts of a loaded session."""
@@ -203,7 +220,7 @@ class ContextTracker:
         self._answered_at = self._clock()
         self._breaker.count_request()
         prices = self.info.prices or RATIOS
-        self._spending.add(usage, prices, kept_tokens=self._least_kept)
+        self._spending.add(usage, prices, kept_tokens=self._kept_tokens)
         if position is not None:
             self._anchor = (position, usage.context_tokens)
             self._first_report = self._first_report or self._anchor
@@ -305,6 +322,20 @@ class ContextTracker:
         new = self.context_tokens(session) - known
         self._anchor = (len(session.transcript), known + ceil(new * CAUTION))
 
+    def is_far_from_due(self, session: Session) -> bool:
+        """Whether no meter can fire, whatever the exact size is; counts no tokens."""
+        guard, threshold = self.limits.guard, self.limits.threshold
+        is_first = not session.compactions and self.policy.meter != "auto"
+        if not is_first or guard is None:
+            return False
+        is_below = threshold is None or self.input_tokens < threshold
+        return is_below and self._most_tokens(session) < guard * NEAR
+
+    def _most_tokens(self, session: Session) -> int:
+        """What the size of the next request does not exceed."""
+        position, tokens = self._anchor or (0, self._fixed.most)
+        return tokens + sum(map(most_tokens_of, session.history_since(position)))
+
     def should_compact(self, session: Session) -> Decision:
         """Whether to compact now, which meter says so, and why."""
         if impossible := self._impossible:
@@ -315,7 +346,7 @@ class ContextTracker:
 
     def _note_settings(self) -> None:
         """Drop what was put off under other settings."""
-        settings = (self.policy, self._threshold, self.info, self.fixed_tokens)
+        settings = (self.policy, self._threshold, self.info, self._fixed)
         if self._breaker.has_new_settings(settings):
             self._cooldown = Cooldown()
 
@@ -409,7 +440,7 @@ class ContextTracker:
         self._cooldown = Cooldown.at(
             self.context_tokens(session),
             input_tokens=self.input_tokens,
-            reread_cost=self._spending.reread_cost,
+            reread_cost=self._spent if self.policy.meter == "auto" else 0.0,
             needs_growth=bool(trigger),
         )
 
@@ -463,7 +494,9 @@ class ContextTracker:
             context_tokens=context,
             window_limit=None if guard is None else max(guard, cooldown.window_limit),
             least_context=cooldown.least_context,
-            reread_cost=self._reread_cost(context) - cooldown.reread_cost,
+            reread_cost=(
+                self._reread_cost(context) - cooldown.reread_cost if is_auto else 0.0
+            ),
             compaction_cost=self._compaction_cost(context) if is_auto else None,
             is_priced=self.info.prices is not None,
             paused=self._breaker.paused,
@@ -481,13 +514,17 @@ class ContextTracker:
 
     def _reread_cost(self, context: int) -> float:
         """What re-reading has cost, and will cost at once where the cache is gone."""
-        spent = self._spending.reread_cost
+        spent = self._spent
         if not self._is_cold:
             return spent
         prices, kept = self.info.prices or RATIOS, self._least_kept
         return spent + self._spending.cold_cost(
             prices, context_tokens=context, kept_tokens=kept
         )
+
+    @property
+    def _spent(self) -> float:
+        return self._spending.reread_cost(self._least_kept)
 
     @property
     def _is_cold(self) -> bool:
@@ -519,6 +556,26 @@ class ContextTracker:
     @property
     def _summary_tokens(self) -> int:
         return min(EXPECTED_SUMMARY_TOKENS, self.policy.summary_max_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A number of tokens, beside `Uncounted`."""
+
+    tokens: int
+
+    @property
+    def most(self) -> int:
+        return self.tokens
+
+    def near(self, *_limits: int | None) -> int:
+        return self.tokens
+
+
+def _sized(fixed: Fixed, counter: TokenCounter) -> Uncounted | _Counted:
+    if isinstance(fixed, int):
+        return _Counted(fixed)
+    return Uncounted(fixed, counter)
 
 
 def newest_change(session: Session) -> Compaction | None:

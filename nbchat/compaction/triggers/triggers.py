@@ -156,19 +156,29 @@ class Spending:
     """Running sum of what re-readings has cost since the last compaction."""
 
     def __init__(self) -> None:
-        self.reread_cost = 0.0
+        self._spent = 0.0
+        self._read: list[tuple[Usage, Prices, int, int]] = []
+        """Readings whose price was not asked for yet."""
         self._last = Usage()
 
-    def add(self, usage: Usage, prices: Prices, *, kept_tokens: int) -> None:
+    def add(self, usage: Usage, prices: Prices, *, kept_tokens: int = 0) -> None:
         """Add the price of the tokens that a response read again.
 
         The first `kept_tokens` do not count, because no compaction saves them; nor do
-        new tokens, which are paid for in any case.
+        new tokens, which are paid for in any case. 0: `reread_cost` gets the number.
         """
-        self.reread_cost += reread_cost(
-            usage, prices, start=kept_tokens, stop=self._last.context_tokens
-        )
+        if stop := self._last.context_tokens:
+            self._read.append((usage, prices, kept_tokens, stop))
         self._last = usage
+
+    def reread_cost(self, least_kept: int) -> float:
+        """What re-readings has cost, with tokens that no compaction saves."""
+        for usage, prices, kept, stop in self._read:
+            self._spent += reread_cost(
+                usage, prices, start=kept or least_kept, stop=stop
+            )
+        self._read.clear()
+        return self._spent
 
     @property
     def is_cached(self) -> bool:

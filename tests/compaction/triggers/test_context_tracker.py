@@ -444,10 +444,10 @@ def test_auto_compacts_early_without_a_cache_and_late_or_never_with_one():
 
 def test_what_a_response_reads_for_the_first_time_is_not_reread():
     spending = Spending()
-    spending.add(Usage(9_000, 100), RATIOS, kept_tokens=2_000)
-    assert spending.reread_cost == 0
-    spending.add(Usage(9_500, 100), RATIOS, kept_tokens=2_000)
-    assert spending.reread_cost * 1e6 == pytest.approx(9_100 - 2_000)
+    spending.add(Usage(9_000, 100), RATIOS)
+    assert spending.reread_cost(2_000) == 0
+    spending.add(Usage(9_500, 100), RATIOS)
+    assert spending.reread_cost(2_000) * 1e6 == pytest.approx(9_100 - 2_000)
 
 
 def test_a_cold_cache_makes_a_compaction_free():

@@ -1,0 +1,113 @@
+"""A server of OpenAI's chat API that answers at once, for measurements of clients.
+
+    python tests/support/quick_server.py [--calls 2] [--seconds 0.1]
+
+Prints its port. It calls each offered tool in turn, up to `--calls`, and then answers
+with a decision about the ticket of the first message; `--seconds` is the time it takes.
+"""
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+CHUNK = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+WHOLE = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m"}
+MODELS = {"data": [{"id": "m", "object": "model", "max_model_len": 128_000}]}
+
+
+@contextmanager
+def quick_server(*, calls: int = 0, seconds: float = 0.0) -> Iterator[str]:
+    """Run it in a process of its own; yields the address."""
+    command = [sys.executable, str(Path(__file__)), "--calls", str(calls)]
+    with subprocess.Popen(
+        [*command, "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}/v1"
+        finally:
+            process.kill()
+
+
+def answer_to(asked: Json, calls: int) -> tuple[Json, str]:
+    """A message and why it ended."""
+    messages, tools = asked["messages"], asked.get("tools") or []
+    text = next(each["content"] for each in messages if each["role"] == "user")
+    done = sum(each["role"] == "tool" for each in messages)
+    if done < min(calls, len(tools)):
+        called = {"name": tools[done]["function"]["name"]}
+        called["arguments"] = json.dumps({"ticket": text[:5]})
+        call = {"id": f"call_{text[:8]}_{done}", "type": "function", "function": called}
+        return {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [call],
+        }, "tool_calls"
+    category = next((each for each in ("card", "transfer") if each in text), "other")
+    decided = json.dumps({"category": category, "ticket": text[:5]})
+    return {"role": "assistant", "content": decided}, "stop"
+
+
+def body_of(asked: Json, calls: int, size: int) -> tuple[bytes, bytes]:
+    """The type and content of a response."""
+    message, reason = answer_to(asked, calls)
+    usage = {"prompt_tokens": 200 + size // 5, "completion_tokens": 20}
+    usage["total_tokens"] = sum(usage.values())
+    if not asked.get("stream"):
+        choice = {"index": 0, "message": message, "finish_reason": reason}
+        whole = {**WHOLE, "choices": [choice], "usage": usage}
+        return b"application/json", json.dumps(whole).encode()
+    called = [{"index": n, **c} for n, c in enumerate(message.get("tool_calls") or [])]
+    delta = {**message, "tool_calls": called} if called else message
+    choices = (
+        {"index": 0, "delta": delta, "finish_reason": None},
+        {"index": 0, "delta": {}, "finish_reason": reason},
+    )
+    chunks = [{**CHUNK, "choices": [each]} for each in choices]
+    sent = [*chunks, {**CHUNK, "choices": [], "usage": usage}]
+    lines = "".join(f"data: {json.dumps(each)}\n\n" for each in sent)
+    return b"text/event-stream", f"{lines}data: [DONE]\n\n".encode()
+
+
+async def serve(port: int, calls: int, seconds: float) -> None:
+    async def answer(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = head.partition(b"content-length:")[2].split(b"\r\n")[0]
+                asked = await reader.readexactly(int(length or 0))
+                if head.startswith(b"get"):
+                    kind, content = b"application/json", json.dumps(MODELS).encode()
+                else:
+                    await asyncio.sleep(seconds)
+                    kind, content = body_of(json.loads(asked), calls, len(asked))
+                writer.write(
+                    b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b"
+                    % (kind, len(content), content)
+                )
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", port, limit=1 << 24)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--calls", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=0.0)
+    asked = parser.parse_args()
+    asyncio.run(serve(asked.port, asked.calls, asked.seconds))
