@@ -25,7 +25,6 @@ from nbchat.compaction.memory.result_tables import (
     Node,
     Siblings,
     is_id,
-    read_result,
     siblings_in,
 )
 from nbchat.conversation.entries import Fact
@@ -60,16 +59,6 @@ CUT, NOTHING = "…", "-"
 
 ACTIONS, LOOK_UPS = "Actions:", "Look-ups:"
 
-EXIT_FIELDS = frozenset(
-    {"exit_code", "exitCode", "exit_status", "exitStatus"}
-    | {"returncode", "return_code", "returnCode"}
-)
-"""Fields in which tools report the exit status of a process."""
-
-_NOT_ZERO = re.compile(r"[+-]?0*[1-9]\d*")
-_EXIT_TAG = re.compile(
-    rf"<(exit_code|exit_status|returncode|return_code)>\s*{_NOT_ZERO.pattern}\s*</\1>"
-)
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _NEEDS_QUOTES = re.compile(rf'["|(){{}}\[\]→]|[,;:](?=\s|$)|^\s|\s$|^-?$|{CUT}$')
 _ESCAPED = re.compile(r'["\\]')
@@ -213,8 +202,8 @@ def _outcome(call: Call) -> Written:
     """What came back: how many records, or the first words."""
     if call.result_position is None:
         return Written("no result yet")
-    value = read_result(call.result)
-    if has_failed(call, value):
+    value = call.value
+    if call.has_failed:
         words = _words([value]) if isinstance(value, dict) else _ends(call.result)
         return words._replace(text=f"failed: {words.text}")
     is_named = namer(call)
@@ -241,24 +230,6 @@ def is_told(siblings: Siblings, is_named: Callable[[Node], bool]) -> bool:
         return False
     text = _words([node]).text
     return len(text) <= WORDS_LENGTH and CUT not in text
-
-
-def has_failed(call: Call, value: Node | list[Any] | None) -> bool:
-    """Whether the tool raised an error, or its result has a process's exit status."""
-    if call.is_error:
-        return True
-    if isinstance(value, dict):
-        return any(map(_has_exit_status, (value, *value.values())))
-    text = call.result.strip()
-    ends = text.partition("\n")[0], text.rpartition("\n")[2]
-    return any(_EXIT_TAG.fullmatch(end.strip()) for end in ends)
-
-
-def _has_exit_status(node: object) -> bool:
-    return isinstance(node, dict) and any(
-        isinstance(node.get(name), Number) and _NOT_ZERO.fullmatch(node[name])
-        for name in EXIT_FIELDS
-    )
 
 
 def namer(call: Call) -> Callable[[Node], bool]:

@@ -7,8 +7,11 @@ place of the transcript says; nothing in it is concluded.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from nbchat.compaction.exit_status import ends_in_failure, reports_failure
+from nbchat.compaction.memory.result_tables import Node, read_result
 from nbchat.conversation.entries import Fact
 
 NAME_LENGTH = 200
@@ -21,7 +24,7 @@ _WORD = re.compile(r"[^\s,;()\[\]{}\"'<>|=`*]{1,200}")
 _EDGES = ".:!?#$@/-"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Call:
     """A tool call and its result."""
 
@@ -36,6 +39,18 @@ class Call:
     is_error: bool = False
     is_look_up: bool = False
     """Whether the tool only reads: it says `read_only`, or else its name does."""
+
+    @cached_property
+    def value(self) -> Node | list[Any] | None:
+        """The JSON of the result, or the rows of its table; None where it is words."""
+        return read_result(self.result)
+
+    @cached_property
+    def has_failed(self) -> bool:
+        """True if the tool raised an error or a process had an exit status."""
+        if isinstance(self.value, dict):
+            return self.is_error or reports_failure(self.value)
+        return self.is_error or ends_in_failure(self.result)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from nbchat.compaction.memory.calls import (
     Written,
     digest,
     echo_in,
-    has_failed,
     is_plain,
     is_told,
     joined,
@@ -43,7 +42,6 @@ from nbchat.compaction.memory.result_tables import (
     Node,
     Siblings,
     is_id,
-    read_result,
     siblings_in,
     with_key,
 )
@@ -142,19 +140,18 @@ class Records:
 
     def read_call(self, call: Call) -> None:
         """Read what a call returned; a call without a result is not read."""
-        value = read_result(call.result)
         if call.tool == RECALL or call.result_position is None:
             return
         arguments = written_arguments(call.arguments)
         leaves = [leaf for _, each in arguments for leaf in each.leaves]
         self._argument_names |= {leaf.path.rpartition(".")[2] for leaf in leaves}
-        if has_failed(call, value):
+        if call.has_failed:
             return
         if not call.is_look_up:
             self._note_action(call, leaves)
         scope = shown_call(tool_name(call), arguments)
         self._count -= len(self._kept.pop(_unnamed_key(call), ()))
-        for key, objects in _Reading(call, scope).objects(value):
+        for key, objects in _Reading(call, scope).objects(call.value):
             self._keep(key, objects)
         self._drop_oldest()
 

@@ -138,7 +138,7 @@ class Work:
         _read_arguments(texts, reading)
         result = _bounded(call.result)
         error = _error(result, is_error=call.is_error)
-        has_failed = bool(error) or call.is_error
+        has_failed = bool(error) or call.has_failed
         self._keep_definitions(reading, has_failed=has_failed)
         self._keep_named(reading, call.tool)
         self._keep_error(error, call, _first_line(texts))

@@ -8,7 +8,8 @@ its output, so that no program's messages have to be known.
 
 from typing import Any
 
-from nbchat.compaction.exact_json import Number, parsed, written
+from nbchat.compaction.exact_json import parsed, written
+from nbchat.compaction.exit_status import ends_in_failure, reports_failure
 from nbchat.compaction.pruning.output_kinds import Count
 from nbchat.compaction.shortening import shorten_to_tokens
 from nbchat.providers.tokens import most_tokens
@@ -22,12 +23,6 @@ BOUNDED_TOKENS = 4_000
 FAILED_LINES, FAILED_TOKENS = 60, 2_500
 """Last lines of a failed call that stay, and their most tokens."""
 
-STATUS_KEYS = frozenset(("exitcode", "exitstatus", "returncode", "exit"))
-"""Names of a field with an exit status, without marks between their words."""
-
-DEEPEST = 4
-"""Levels of JSON in which an exit status is looked for."""
-
 
 def bounded(text: str, count: Count, *, is_failed: bool = False) -> str:
     """The text, or what of a long one shows most."""
@@ -38,36 +33,17 @@ def bounded(text: str, count: Count, *, is_failed: bool = False) -> str:
     if size <= BOUNDED_TOKENS or (size <= WHOLE_TOKENS and not is_long):
         return text
     value = parsed(text)
-    if value is not None and has_failed(value):
+    if reports_failure(value, in_lists=True):
         text, is_failed = written(_with_ends(value, count)), True
         if count(text) <= BOUNDED_TOKENS:
             return text
-    if not is_failed:
+    if not is_failed and not ends_in_failure(text):
         return shorten_to_tokens(text, BOUNDED_TOKENS, count)
     lines = text.splitlines()
     tail = shorten_to_tokens("\n".join(lines[-FAILED_LINES:]), FAILED_TOKENS, count)
     left = BOUNDED_TOKENS - count(tail)
     head = shorten_to_tokens("\n".join(lines[:-FAILED_LINES]), left, count)
     return "\n".join(filter(None, (head, tail)))
-
-
-def has_failed(value: Any, levels: int = DEEPEST) -> bool:
-    """Whether a JSON result has an exit status other than 0."""
-    if not levels:
-        return False
-    if isinstance(value, dict):
-        return any(
-            _is_status(key, each) or has_failed(each, levels - 1)
-            for key, each in value.items()
-        )
-    is_list = isinstance(value, list)
-    return is_list and any(has_failed(each, levels - 1) for each in value)
-
-
-def _is_status(key: str, value: Any) -> bool:
-    name = key.lower().replace("_", "").replace("-", "")
-    text = str(value)
-    return name in STATUS_KEYS and isinstance(value, Number) and text != "0"
 
 
 def _with_ends(value: Any, count: Count) -> Any:

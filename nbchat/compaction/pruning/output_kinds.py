@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from nbchat.compaction.exact_json import Number, parsed, written
+from nbchat.compaction.exit_status import reports_failure
 from nbchat.compaction.pruning.failure_lines import failed_lines, failed_parts
 from nbchat.compaction.pruning.json_outline import (
     SAMPLE_ROWS,
@@ -80,7 +81,6 @@ FAILED_KEYS = frozenset(
 STATE_KEYS = frozenset(("status", "state", "result", "outcome", "conclusion", "level"))
 FAILED_STATES = frozenset(("error", "errored", "failed", "failure", "fail", "fatal"))
 SUCCESS_KEYS = frozenset(("ok", "success", "succeeded", "passed"))
-CODE_KEYS = frozenset(("exitcode", "exitstatus", "returncode"))
 HTTP_KEYS = frozenset(("status", "statuscode", "httpstatus"))
 HTTP_ERRORS = range(400, 600)
 NOTHING = frozenset(("", "none", "null", "no", "false", "0", "ok"))
@@ -420,7 +420,7 @@ def _reports(key: str, value: Any, *, is_row: bool) -> bool:
     if name in FAILED_KEYS:
         return bool(value) and (isinstance(value, dict | list) or text not in NOTHING)
     if isinstance(value, Number):
-        is_code = name in CODE_KEYS and text != "0"
+        is_code = reports_failure({key: value})
         is_http = name in HTTP_KEYS and text.isdecimal() and int(text) in HTTP_ERRORS
         return (is_code or is_http) and not is_row
     if isinstance(value, str):

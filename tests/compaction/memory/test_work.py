@@ -450,3 +450,10 @@ def test_lines_of_a_group_stand_together():
     work = work_of("x = 1\nf('Open', 'a.csv')", ("df", "  a  b\n0  1  2"), "y = 1")
     groups = [line.group for line in work.lines()]
     assert groups == sorted(groups, key=groups.index)
+
+
+def test_what_a_call_with_an_exit_status_wrote_is_not_defined():
+    work = Work()
+    result = '{"exit_code": 1, "stderr": "killed"}'
+    work.read_call(Call("run", {"code": "x = 1"}, 0, result, 1))
+    assert [line.group for line in work.lines()] == [FAILED]
