@@ -25,7 +25,13 @@ LAYERS = [
 ]
 """Folders from the ground up: a module imports from its own folder or a lower layer."""
 
-MIGRATIONS = ("0001_first", "0002_owners", "0003_cache_loss", "0004_branches")
+MIGRATIONS = (
+    "0001_first",
+    "0002_owners",
+    "0003_cache_loss",
+    "0004_branches",
+    "0005_cell_changes",
+)
 
 OUTSIDE = {
     "ipywidgets": {"jupyter.panel.chat_ui", "jupyter.cell_output"},

@@ -43,7 +43,8 @@ SIGNATURES = {
     "Turn.close": "self",
     "CompactionEngine": "context_token_threshold summary_prompt summary_model policy "
     "* info fallback_model summary_shape live_variables encoding threshold",
-    "Session": "transcript * session_id compactions usages pins dropped_rules ancestors",
+    "Session": "transcript * session_id compactions usages pins dropped_rules ancestors "
+    "cell_changes",
     "build_agent": "config * tools system tool_choice approve session store namespace "
     "connects_later",
     "map_agents": "make_agent rows * key prompt output workers executor budget store "

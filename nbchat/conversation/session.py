@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from nbchat.conversation.cell_changes import CellChange, CellChanges
 from nbchat.conversation.entries import (
     Compaction,
     Entry,
@@ -120,6 +121,7 @@ class Session:
         pins: Iterable[str] = (),
         dropped_rules: Iterable[str] = (),
         ancestors: Ancestors = (),
+        cell_changes: Iterable[CellChange] = (),
     ) -> None:
         """Start empty, or with what a store has kept.
 
@@ -139,6 +141,8 @@ class Session:
         """Sentences in people's messages that were said to be no rules of theirs."""
         self.ancestors = ancestors
         """What it is a branch of; empty for a conversation of its own."""
+        self.cell_changes = CellChanges(cell_changes)
+        """What the model changed in the notebook, to be undone."""
         self.newest_snapshot: int | None = None
         """The number of the newest change in the store; None if unknown."""
         self._view = _View(0, [], 0, [])
@@ -363,6 +367,7 @@ class Session:
             usages=[each for each in self.usages if each[0] <= stop],
             pins=self.pins,
             dropped_rules=self.dropped_rules,
+            cell_changes=[each for each in self.cell_changes if each.turn < stop],
         )
 
     @property

@@ -17,6 +17,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from nbchat.conversation.cell_changes import CellChange
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import (
     Compacted,
@@ -231,6 +232,8 @@ class _Progress:
         self._noted_compactions = len(session.compactions) if is_saved else 0
         self._saved_pins = session.pins if is_saved else ()
         self._saved_dropped = session.dropped_rules if is_saved else ()
+        self._noted_changes = session.cell_changes.count if is_saved else 0
+        self._changes: deque[CellChange] = deque()
         self._entries = self._saved_entries
         """How many entries have to be in the store: with them their usages exist."""
         self._pins, self._dropped = self._saved_pins, self._saved_dropped
@@ -257,6 +260,8 @@ class _Progress:
         if running is not None and len(self._records) < MOST_STARTS:
             self._records.append(running)
         self._pins, self._dropped = session.pins, session.dropped_rules
+        self._changes += session.cell_changes.since(self._noted_changes)
+        self._noted_changes = session.cell_changes.count
         self._moves = self._moves or moves
         self._draft.clear()
 
@@ -288,11 +293,20 @@ class _Progress:
                 partial(self.store.add_compaction, self._session, self._records[0])
             )
             self._records.popleft()
+        self._save_cell_changes()
         self._save_pins(self._pins, self._dropped)
         if self._moves:
             self.store.move(self._session.session_id, self.origin)
             self._moves = False
         self._save_draft()
+
+    def _save_cell_changes(self) -> None:
+        if new := tuple(self._changes):
+            first = min(self._session.cell_changes.turns, default=0)
+            name = self._session.session_id
+            self.store.add_cell_changes(name, new, first_turn=first)
+            for _ in new:
+                self._changes.popleft()
 
     def _save_draft(self) -> None:
         try:

@@ -25,6 +25,7 @@ from nbchat.storage.owners import OwnedRows
 from nbchat.storage.schema import (
     OLD_TABLES,
     SESSION_TABLES,
+    cell_changes,
     chat_messages,
     drafts,
     run_results,
@@ -109,6 +110,7 @@ def _redact_session(
     )
     _redact_snapshots(connection, mine, stored_id, (before, after), remove)
     _redact_texts(connection, mine, stored_id, remove)
+    _redact_cells(connection, mine, stored_id, remove)
     _redact_settings(connection, mine, _scope_of(stored_id), remove)
     purge_index(connection)
     return len(changed)
@@ -143,12 +145,28 @@ def _redact_settings(
     columns = settings.c
     query = mine.select(settings).where(columns.scope == scope)
     for row in connection.execute(query).all():
-        try:
-            value = json.dumps(_without(json.loads(row.value_json), remove))
-        except (ValueError, RecursionError):  # a damaged row
-            value = "null"
+        value = _redacted_json(row.value_json, remove)
         change = mine.update(settings).where(columns.number == row.number)
         connection.execute(change.values(value_json=value))
+
+
+def _redact_cells(
+    connection: sa.Connection, mine: OwnedRows, stored_id: str, remove: Remover
+) -> None:
+    """Remove a text from cells that are kept to undo what the model changed."""
+    columns = cell_changes.c
+    query = mine.select(cell_changes).where(columns.session_id == stored_id)
+    for row in connection.execute(query).all():
+        value = _redacted_json(restored(row.content_json), remove)
+        change = mine.update(cell_changes).where(columns.number == row.number)
+        connection.execute(change.values(content_json=storable(value)))
+
+
+def _redacted_json(text: str, remove: Remover) -> str:
+    try:
+        return json.dumps(_without(json.loads(text), remove))
+    except (ValueError, RecursionError):  # a damaged row
+        return "null"
 
 
 def _redacted(entry: Entry, remove: Remover) -> Entry:

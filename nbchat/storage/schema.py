@@ -18,7 +18,7 @@ OLD_TABLES = {
 What refers to the sessions comes before them.
 """
 
-VERSIONS = ("0001", "0002", "0003", "0004")
+VERSIONS = ("0001", "0002", "0003", "0004", "0005")
 """Versions of the schema, oldest first: the revisions in `migrations/versions`."""
 
 metadata = sa.MetaData(
@@ -128,6 +128,19 @@ drafts = sa.Table(
 )
 """The streaming answer of each session; obsolete once an entry has its position."""
 
+cell_changes = sa.Table(
+    "cell_changes",
+    metadata,
+    sa.Column("number", NUMBER, primary_key=True, autoincrement=True),
+    *_session(),
+    # The position of the message that begins the turn.
+    sa.Column("turn", sa.Integer, nullable=False),
+    sa.Column("content_json", sa.Text, nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Index(None, "owner", "session_id"),
+)
+"""What the model changed in a notebook, with each cell before and after."""
+
 run_results = sa.Table(
     "run_results",
     metadata,
@@ -167,7 +180,7 @@ shares = sa.Table(
 )
 """Copies that others may read who have the link; a link is known by its hash only."""
 
-SESSION_TABLES = (drafts, session_snapshots, chat_messages)
+SESSION_TABLES = (drafts, cell_changes, session_snapshots, chat_messages)
 """Tables with rows of a session, in the order in which they can be deleted."""
 
 FTS5 = (

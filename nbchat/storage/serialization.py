@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, get_args
 
+from nbchat.conversation.cell_changes import CellChange
 from nbchat.conversation.entries import (
     INCOMPLETE,
     Compaction,
@@ -219,6 +220,13 @@ def pins_from_rows(rows: Sequence[Any], kinds: tuple[str, str]) -> tuple[str, ..
             if isinstance(pins, list) and all(isinstance(each, str) for each in pins):
                 return tuple(pins)
     return ()
+
+
+def cell_changes_from_rows(rows: Iterable[Any]) -> Iterator[CellChange]:
+    """Read what the model changed in a notebook; a damaged row is left out."""
+    for row in rows:
+        with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            yield CellChange.from_json(row.turn, restored(row.content_json))
 
 
 def compactions_from_rows(rows: Iterable[Any]) -> list[Compaction]:

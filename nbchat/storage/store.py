@@ -16,6 +16,8 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
+from nbchat.conversation.cell_changes import CellChange
+from nbchat.conversation.cell_undo import masked
 from nbchat.conversation.entries import Compaction, Entry, Usage, now
 from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.turns import begins_message
@@ -59,6 +61,7 @@ from nbchat.storage.redaction import (
     redact_sessions,
 )
 from nbchat.storage.schema import (
+    cell_changes,
     chat_messages,
     drafts,
     session_snapshots,
@@ -69,6 +72,7 @@ from nbchat.storage.serialization import (
     SessionInfo,
     ancestors_from_json,
     branch_columns,
+    cell_changes_from_rows,
     compaction_json,
     compactions_from_rows,
     entries_from_rows,
@@ -147,7 +151,9 @@ class SessionStore:
 
         A damaged message or record is shown as damaged and hides no other.
         """
-        ancestry, used, rows, snapshots, draft = self._rows(storable(session_id))
+        ancestry, used, rows, snapshots, draft, changed = self._rows(
+            storable(session_id)
+        )
         if not rows:
             raise SessionNotFound(NOT_FOUND.format(session_id))
         try:
@@ -159,6 +165,7 @@ class SessionStore:
                 pins=pins_from_rows(snapshots, ("pin", "unpin")),
                 dropped_rules=pins_from_rows(snapshots, ("drop", "keep")),
                 ancestors=ancestors_from_json(ancestry),
+                cell_changes=cell_changes_from_rows(changed),
             )
         except HistoryError as error:
             raise StoreError(
@@ -353,6 +360,29 @@ class SessionStore:
             created_at=compaction.created_at,
         )
 
+    def add_cell_changes(
+        self, session_id: str, changes: Sequence[CellChange], *, first_turn: int
+    ) -> None:
+        """Append what the model changed in a notebook, without secrets.
+
+        What was changed before `first_turn` is deleted: it is not kept any longer.
+        """
+        stored_id = storable(session_id)
+        rows = [
+            {
+                "session_id": stored_id,
+                "turn": each.turn,
+                "content_json": storable(masked(each).to_json()),
+                "created_at": now(),
+            }
+            for each in changes
+        ]
+        columns = cell_changes.c
+        too_old = (columns.session_id == stored_id, columns.turn < first_turn)
+        with self._connection() as connection:
+            connection.execute(self._mine.delete(cell_changes).where(*too_old))
+            connection.execute(self._mine.insert(cell_changes), rows)
+
     def add_pins(
         self, session: Session, pins: tuple[str, ...], *, kind: PinKind
     ) -> int:
@@ -462,7 +492,7 @@ class SessionStore:
             return shared_copy(connection, token)
 
     def _rows(self, stored_id: str) -> tuple[Any, ...]:
-        """The rows of a session: ancestors, usages, entries, snapshots, open drafts."""
+        """Ancestors of a session, and its rows: usages, entries, snapshots, others."""
         messages, snapshots = chat_messages.c, session_snapshots.c
         with self._connection(writes=False) as connection:
             its_own = self._mine.select(sessions, sessions.c.ancestors_json)
@@ -489,7 +519,12 @@ class SessionStore:
             is_open = (drafts.c.session_id == stored_id, drafts.c.position == length)
             query = self._mine.select(drafts).where(*is_open)
             draft = connection.execute(query).all()
-        return ancestry, used, rows, taken, draft
+            changed = connection.execute(
+                self._mine.select(cell_changes)
+                .where(cell_changes.c.session_id == stored_id)
+                .order_by(cell_changes.c.number)
+            ).all()
+        return ancestry, used, rows, taken, draft, changed
 
     def _holds(self, row: dict[str, Any]) -> bool:
         names = ("session_id", "position", *Entry._fields)

@@ -21,6 +21,7 @@ from nbchat.agent.map_agents import map_agents
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.config.settings import NbChat
+from nbchat.conversation.cell_changes import CellChange, CellState
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError, NotErased, SessionNotFound, StoreError
 from nbchat.storage.autosave import save_session
@@ -158,6 +159,21 @@ def test_a_rule_loses_the_text_that_is_removed_from_its_message(store):
     assert "Neptune-5" not in replied(commands(agent, "/rules"))
     record = store.load(agent.session.session_id).compaction
     assert "Neptune-5" not in f"{record.summary}{record.memory}{record.rules}"
+
+
+def test_redact_and_delete_reach_the_cells_that_are_kept_for_undo(store):
+    before = CellState("code", f"name = {SECRET!r}", outputs=json.dumps([SECRET]))
+    change = CellChange(0, "a", before, CellState("code", f"# {SECRET}"))
+    session = Session([("user", "hi")], session_id="cells", cell_changes=[change])
+    save_session(store, session)
+    store.redact("cells", SECRET)
+    (kept,) = store.load("cells").cell_changes
+    assert "4242" not in kept.to_json()
+    assert kept.before.source.startswith("name = ")
+    store.delete("cells")
+    save_session(store, Session([("user", "hi")], session_id="cells"))
+    assert [*store.load("cells").cell_changes] == []
+    store.delete("cells")
 
 
 def test_redact_reaches_an_answer_that_was_streaming_when_its_kernel_ended(store):

@@ -19,6 +19,7 @@ from driving import save_when_repaired
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.conversation.cell_changes import CellChange, CellState
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import EntryAdded, Event, SavingFailed
 from nbchat.conversation.session import Session
@@ -58,6 +59,27 @@ def agent_in(
     agent.engine.tracker.set_threshold(None if session else 1_000)
     agent.autosave = autosave_of(store, agent.session, agent)
     return agent
+
+
+def test_what_a_turn_changed_in_the_notebook_can_be_undone_after_a_restart(store):
+    def edit(source: str) -> str:
+        before, after = CellState("code", "x = 1"), CellState("code", source)
+        session = agent.session
+        session.cell_changes.append(CellChange(0, "a", before, after))
+        return "changed"
+
+    agent = agent_in(store, calls("edit", source="x = 2"), says("done"), says("more"))
+    agent.tools = [edit]
+    agent.ask("change it")
+    agent.ask("and now?")
+    loaded = store.load(agent.session.session_id)
+    assert [*loaded.cell_changes] == [*agent.session.cell_changes]
+    assert [each.turn for each in loaded.branch(4).cell_changes] == [0]
+    assert [*loaded.branch(0).cell_changes] == []
+    loaded.cell_changes.append(CellChange(100, "b", None, CellState("code", "y")))
+    new = loaded.cell_changes.since(1)
+    store.add_cell_changes(loaded.session_id, new, first_turn=100)
+    assert [each.cell for each in store.load(loaded.session_id).cell_changes] == ["b"]
 
 
 def test_a_session_comes_back_as_it_was(store):
