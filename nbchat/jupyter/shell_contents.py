@@ -1,7 +1,6 @@
-"""What a message can attach from the notebook: variables, cells, the last traceback."""
+"""What a message can attach from the notebook: variables, cells, the last error."""
 
 import sys
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,8 @@ from IPython import get_ipython
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
+from nbchat.chat.attachments.error_report import error_report
+from nbchat.chat.attachments.failures import Failure, failure_in, failure_of, is_of
 from nbchat.chat.attachments.mentions import Cell
 from nbchat.chat.attachments.short_repr import short_repr
 
@@ -46,15 +47,52 @@ class ShellContents:
             return None
         return Cell(number, sources[number], _output(history, number))
 
-    def error(self) -> str:
-        """The last traceback; one-line errors of magics have none."""
-        known = getattr(self._shell.history_manager, "exceptions", {})
-        for failed in reversed(list(known.values())):
+    def error(self, shown: str = "", source: str = "") -> str:
+        """The last error with what is needed to fix it; empty if no cell has failed.
+
+        `shown` is the traceback of an output to report instead, that of a cell with
+        this `source`.
+        """
+        failure = self._failure(shown, source)
+        if failure is None:
+            return ""
+        return error_report(failure, self.variables(), self.folder)
+
+    def _failure(self, shown: str, source: str) -> Failure | None:
+        """From the exception, which knows most, where the kernel still has it."""
+        number, cell, told = self._last_traceback()
+        error: BaseException | None = getattr(sys, "last_value", None)
+        if isinstance(error, UsageError):
+            error = None
+        text = shown or told
+        if error is not None and (not text or is_of(text, error)):
+            return failure_of(error, self._cell_name)
+        if not text:
+            return None
+        if shown:
+            return failure_in(text, source=source)
+        return failure_in(text, source=cell, number=number)
+
+    def _last_traceback(self) -> tuple[int, str, str]:
+        """The number of its cell, the source, the text; magics' errors have none.
+
+        IPython before 9 keeps no tracebacks.
+        """
+        history: Any = self._shell.history_manager
+        known = getattr(history, "exceptions", {})
+        for number, failed in reversed(list(known.items())):
             if failed["ename"] != "UsageError":
-                return "\n".join(failed["traceback"])
-        last = getattr(sys, "last_value", None)  # IPython before 9 keeps no tracebacks
-        is_new = last is not None and not isinstance(last, UsageError)
-        return "".join(traceback.format_exception(last)) if is_new else ""
+                source = history.input_hist_raw[number]
+                return number, source, "\n".join(failed["traceback"])
+        return 0, "", ""
+
+    def _cell_name(self, path: str) -> str:
+        """The name of the cell whose code has this file name; empty for others."""
+        named = getattr(self._shell.compile, "format_code_name", lambda _: None)(path)
+        if named is not None:
+            return f"cell {str(named[1]).removeprefix('In')}"
+        is_cell = "ipykernel_" in path or path.startswith("<ipython-input")
+        return "cell" if is_cell else ""
 
 
 def _output(history: Any, number: int) -> str:

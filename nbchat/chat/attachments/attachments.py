@@ -143,10 +143,10 @@ def _cell(mention: Mention, resolver: Resolver) -> Entry:
 
 
 def _error(mention: Mention, resolver: Resolver) -> Entry:
-    traceback = resolver.error()
-    if not traceback:
+    report = resolver.error()
+    if not report:
         raise AttachmentError(f"{mention.text}: no cell of this kernel has failed yet")
-    return _text_entry("The last error", "error", truncated(_plain(traceback)))
+    return _text_entry("The last error", "error", truncated(_plain(report)))
 
 
 def _file(mention: Mention, resolver: Resolver) -> Entry:

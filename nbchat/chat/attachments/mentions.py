@@ -89,7 +89,7 @@ class Resolver(Protocol):
         """A cell by its number, or the last one; None when there is none."""
 
     def error(self) -> str:
-        """The last traceback; empty if no cell has failed yet."""
+        """The last error as it is sent; empty if no cell has failed yet."""
 
 
 def mentions(

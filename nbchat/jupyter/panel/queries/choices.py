@@ -47,7 +47,7 @@ REFERENCES = {
     "cell": "the last cell and its output; @cell:3 is the third",
     "file:": "a text file, by its path",
     "image:": "a picture: a path, a figure or an image",
-    "error": "the last traceback",
+    "error": "the last error, with its cell and values",
 }
 """What `@` can name besides variables."""
 

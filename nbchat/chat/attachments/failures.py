@@ -1,0 +1,223 @@
+"""What failed: the message of an error and its frames.
+
+They are read from the exception while the kernel has it, else from the text of a
+traceback, as a saved notebook keeps it.
+"""
+
+import linecache
+import re
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from traceback import walk_tb
+from types import FrameType
+
+MOST_LINES = 5_000
+"""Lines of one source that are looked at: a cell has hundreds at most."""
+
+CAUSES_SHOWN = 5
+
+_COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+_CELL = re.compile(
+    r"\s*(?:(?:Cell|Input) In ?\[(\d+)\], line |File <ipython-input-(\d+)-\w+>:)"
+    r"(\d+)(?:, in (.+))?$"
+)
+_FILE = re.compile(r"File (.+?):(\d+)(?:, in (.+))?$")
+_PLAIN = re.compile(r'\s*File "(.+?)", line (\d+)(?:, in (.+))?$')
+_NUMBERED = re.compile(r"(?:-+> ?)?\s*(\d+)(?: (.*))?$")
+_CHAINED = re.compile(
+    r"^(?:The above exception was the direct cause of|"
+    r"During handling of the above exception, another).*$",
+    re.MULTILINE,
+)
+_LIBRARIES = ("site-packages", "dist-packages")
+
+CellName = Callable[[str], str]
+"""The name of the cell whose code was compiled under a file name; empty for others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One level of a traceback."""
+
+    place: str
+    """The name of a cell, such as "cell [3]", or the path of a file."""
+    line: int
+    function: str = ""
+    is_own: bool = False
+    """Whether the code is the person's: a cell, or a file outside of all packages."""
+    source: tuple[tuple[int, str], ...] = ()
+    """Numbered lines: all of a cell or file, or those that the traceback shows."""
+    values: Mapping[str, object] = field(default_factory=dict, repr=False)
+    """The variables of the frame, where the exception still has them."""
+
+    @property
+    def is_in_cell(self) -> bool:
+        """Whether this is the code of a cell."""
+        return self.is_own and self.place.startswith("cell")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error, and where it was raised."""
+
+    message: str
+    """Its type and its text."""
+    frames: tuple[Frame, ...] = ()
+    """From the outermost of the person's own code to the one that raised it."""
+    causes: tuple[str, ...] = ()
+    """Messages of the errors during whose handling it was raised, the nearest first."""
+
+
+def failure_of(error: BaseException, cell_name: CellName) -> Failure:
+    """The failure that an exception stands for."""
+    walked = walk_tb(error.__traceback__)
+    frames = [_live_frame(frame, line, cell_name) for frame, line in walked]
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        frames.append(_frame(error.filename, error.lineno, "", cell_name))
+    notes = getattr(error, "__notes__", ())
+    message = "\n".join([error_message(error), *map(str, notes)])
+    return Failure(message, _from_own(frames), tuple(_causes(error)))
+
+
+def failure_in(
+    text: str, *, message: str = "", source: str = "", number: int = 0
+) -> Failure:
+    """The failure that the text of a traceback tells of.
+
+    `source` is the cell that it stands below, whose last run has this `number`.
+    """
+    *earlier, last = _CHAINED.split(_COLOURS.sub("", text))
+    causes = [_told_message(each) for each in reversed(earlier)][:CAUSES_SHOWN]
+    frames = [
+        _with_source(each, source) if number in (0, _cell_number(each)) else each
+        for each in _told_frames(last)
+    ]
+    if source and not any(each.source for each in frames):
+        frames.append(_with_source(Frame("cell", 0, is_own=True), source))
+    return Failure(message or _told_message(last), _from_own(frames), tuple(causes))
+
+
+def is_of(text: str, error: BaseException) -> bool:
+    """Whether a traceback's text is that of this exception, by its last lines."""
+    plain = _COLOURS.sub("", text).rstrip()
+    return plain.endswith(error_message(error).rstrip())
+
+
+def error_message(error: BaseException) -> str:
+    """The type of an error and its text, as the last line of a traceback has it."""
+    try:
+        text = str(error.msg if isinstance(error, SyntaxError) else error)
+    except Exception:  # noqa: BLE001  # its class is the person's own
+        text = "(its text cannot be read)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def is_own_file(path: str) -> bool:
+    """Whether a file is the person's: neither of a package nor of Python itself."""
+    if path.startswith("<") or not path.endswith(".py"):
+        return False
+    library = sysconfig.get_path("stdlib")
+    whole = Path(path).expanduser()
+    return (
+        whole.is_absolute()
+        and not any(part in _LIBRARIES for part in whole.parts)
+        and not whole.is_relative_to(library)
+    )
+
+
+def _live_frame(frame: FrameType, line: int, cell_name: CellName) -> Frame:
+    name = frame.f_code.co_qualname.removeprefix("<module>")
+    found = _frame(frame.f_code.co_filename, line, name, cell_name)
+    if not found.is_own:
+        return found
+    return replace(found, values={**frame.f_globals, **frame.f_locals})
+
+
+def _frame(path: str, line: int, function: str, cell_name: CellName) -> Frame:
+    name = cell_name(path)
+    if not name and not is_own_file(path):
+        return Frame(path, line, function)
+    lines = [each.rstrip("\n") for each in linecache.getlines(path)[:MOST_LINES]]
+    return Frame(name or path, line, function, True, tuple(enumerate(lines, 1)))
+
+
+def _with_source(frame: Frame, source: str) -> Frame:
+    """A frame of a cell with all of its lines."""
+    if not frame.is_in_cell:
+        return frame
+    lines = tuple(enumerate(source.splitlines()[:MOST_LINES], 1))
+    return Frame(frame.place, frame.line, frame.function, True, lines)
+
+
+def _from_own(frames: Iterable[Frame]) -> tuple[Frame, ...]:
+    """Without those of the shell, which called the person's code."""
+    kept = list(frames)
+    first = next((n for n, each in enumerate(kept) if each.is_own), 0)
+    return tuple(kept[first:])
+
+
+def _causes(error: BaseException) -> Iterator[str]:
+    """Messages of what an error was raised from, and of the parts of a group."""
+    if isinstance(error, BaseExceptionGroup):
+        yield from map(error_message, error.exceptions[:CAUSES_SHOWN])
+    seen = {id(error)}
+    while len(seen) <= CAUSES_SHOWN:
+        hidden = None if error.__suppress_context__ else error.__context__
+        cause = error.__cause__ or hidden
+        if cause is None or id(cause) in seen:
+            return
+        yield error_message(cause)
+        seen.add(id(cause))
+        error = cause
+
+
+def _told_frames(text: str) -> Iterator[Frame]:
+    """The frames of a traceback's text, each with the lines that are shown of it."""
+    head: Frame | None = None
+    lines: list[tuple[int, str]] = []
+    for line in text.splitlines():
+        if (found := _head(line)) is not None:
+            yield from _told(head, lines)
+            head, lines = found, []
+        elif head is not None and (shown := _NUMBERED.match(line)):
+            lines.append((int(shown[1]), shown[2] or ""))
+        elif head is not None and line.startswith("    ") and not lines:
+            lines.append((head.line, line.strip()))  # as Python itself prints it
+    yield from _told(head, lines)
+
+
+def _head(line: str) -> Frame | None:
+    if found := _CELL.match(line):
+        function = (found[4] or "").partition("(")[0]
+        name = f"cell [{found[1] or found[2]}]"
+        return Frame(name, int(found[3]), function, is_own=True)
+    if found := _FILE.match(line) or _PLAIN.match(line):
+        function = (found[3] or "").removeprefix("<module>").partition("(")[0]
+        return Frame(found[1], int(found[2]), function, is_own_file(found[1]))
+    return None
+
+
+def _told(head: Frame | None, lines: list[tuple[int, str]]) -> Iterator[Frame]:
+    if head is not None:
+        shown = tuple(lines) if head.is_own else ()
+        yield Frame(head.place, head.line, head.function, head.is_own, shown)
+
+
+def _cell_number(frame: Frame) -> int:
+    found = re.fullmatch(r"cell \[(\d+)\]", frame.place)
+    return int(found[1]) if found else -1
+
+
+def _told_message(text: str) -> str:
+    """What follows the code of the last frame: the type of the error and its text."""
+    lines = text.strip("\n").splitlines()
+    first = max((n + 1 for n, each in enumerate(lines) if _head(each)), default=0)
+    while first < len(lines) - 1 and _is_code(lines[first]):
+        first += 1
+    return "\n".join(lines[first:]).rstrip()
+
+
+def _is_code(line: str) -> bool:
+    return not line.strip() or line.startswith(" ") or bool(_NUMBERED.match(line))
