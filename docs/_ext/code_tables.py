@@ -13,7 +13,7 @@ import nbchat
 from nbchat import errors
 from nbchat.chat.commands import Commands
 from nbchat.cli.main import _parser
-from nbchat.config.settings import POLICY_FIELDS, TABLE, Setting
+from nbchat.config.settings import TABLE, Setting
 from nbchat.conversation import events
 from nbchat.providers.provider_table import KINDS, SERVICES, Service
 from nbchat.storage.store import SessionStore
@@ -25,12 +25,10 @@ GROUPS = {
     "Summaries": (
         "summary_writer",
         "engine.summary_prompt",
-        "engine.summary_shape",
         "live_variables",
         "recall",
         "tokenizer",
     ),
-    "Details of a policy": ("policy.",),
     "Chat, notebook and storage": (),
 }
 """How a chat follows a change of the settings in each group; the last has the rest."""
@@ -74,7 +72,7 @@ class SettingsTable(CodeTable):
 def group_of(row: Setting) -> str:
     """The group of a setting, by how a running chat follows its change."""
     for name, ways in GROUPS.items():
-        if row.apply in ways or (row.name in POLICY_FIELDS and "policy." in ways):
+        if row.apply in ways:
             return name
     return name
 

@@ -401,7 +401,7 @@ class Commands:
         if not text:
             raise NbchatError(
                 "/set takes a name, a value and optionally a provider, a model or "
-                f'"session": /set keep 5 for {agent.provider.name}'
+                f'"session": /set effort low for {agent.provider.name}'
             )
         return self.live_settings.set(agent, name, text, scope)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from nbchat.agent.agent import Agent
-from nbchat.compaction.policies import PRESETS, Policy, policy_named
+from nbchat.compaction.policies import Policy, policy_named
 from nbchat.config.layers import refuse_locked, settings
 from nbchat.config.policy_and_models import (
     Namespace,
@@ -25,7 +25,6 @@ from nbchat.config.settings import (
     DEFAULT,
     EMPTY,
     MODEL_SETTINGS,
-    POLICY_FIELDS,
     TABLE,
     NbChat,
     unknown_setting,
@@ -43,7 +42,6 @@ from nbchat.storage.saved_settings import (
     keep_model,
     kept_model,
     settings_in_force,
-    stored_name,
     stored_settings,
     with_saved_settings,
 )
@@ -98,8 +96,6 @@ class LiveSettings:
     ) -> NbChat:
         """A copy of the settings for a chat, or for new chats, stored ones included."""
         target = self._target(agent) if agent else None
-        if change is not None and target is not None and change.name == "policy":
-            target = replace(target, policy="")
         return with_saved_settings(self.config, self._store, target, change=change)
 
     def listed(self, agent: Agent) -> list[SettingInForce]:
@@ -109,27 +105,23 @@ class LiveSettings:
     def set(self, agent: Agent, name: str, text: str, scope: str = "") -> str:
         """Store a setting, apply it if it is for this chat; report it.
 
-        `name` may begin with a policy, as in "tiered.keep"; without one a field is
-        stored for the chat's policy. `scope` is "" (all models), a provider, a model or
-        "session". Raises ConfigError if the setting is unknown, invalid or locked.
+        `scope` is "" (all models), a provider, a model or "session". Raises ConfigError
+        if the setting is unknown, invalid or locked.
         """
         target = self._target(agent)
-        policy, _, name = name.rpartition(".")
-        policy = _checked_policy(policy, name, target.policy)
         model = agent.provider.name
         text = _with_provider(name, text, scope, model)
-        value = _checked(self.in_force(agent), name, text, policy, target.policy)
+        value = _checked(name, text)
         if scope == THIS_SESSION and not target.session_id:
             raise ConfigError("this chat has no saved session to set it for")
-        change = Change(target.scope(scope), stored_name(name, policy), value)
+        change = Change(target.scope(scope), name, value)
         is_for_chat = change.scope in target.scopes
         self._store_and_apply(agent, name, change, is_applied=is_for_chat)
         done = "is no longer set" if value is None else f"is {text}"
-        shown = f"{name} of {policy}" if name in POLICY_FIELDS else name
         whom = "this session" if scope == THIS_SESSION else scope or "all models"
-        is_hidden = scope != THIS_SESSION and is_overridden(self.config, change.name)
+        is_hidden = scope != THIS_SESSION and is_overridden(self.config, name)
         more = "; the environment, configuration or code overrides it now"
-        return f"{shown} {done} for {whom}{more * is_hidden}"
+        return f"{name} {done} for {whom}{more * is_hidden}"
 
     def use_model(self, agent: Agent, name: str) -> None:
         """Continue the chat with another model and the settings stored for it.
@@ -170,7 +162,7 @@ class LiveSettings:
         """
         base = policy_named(name)
         refuse_locked(policy=name)
-        target = replace(self._target(agent), policy=name)
+        target = self._target(agent)
         self._own_policy = self._own_policy or agent.engine.tracker.base_policy
         if target.session_id:
             change = Change(target.scope(THIS_SESSION), "policy", name)
@@ -194,7 +186,7 @@ class LiveSettings:
                 self._store.set_setting(own[self._session(agent)], name, value)
         stored = self._store.settings([scope for each, scope in own.items() if each])
         names = [name for name in TABLE if name in stored]
-        if names or any("." in name for name in stored):
+        if names:
             self.apply(agent, [*names, "automatic"])
 
     def follow(self, agent: Agent | None, change: Mapping[str, Any]) -> None:
@@ -206,11 +198,8 @@ class LiveSettings:
         if self._is_reverting:
             return
         name, config = change["name"], self.config
-        before = config.explicit, config.fields_of
-        config.explicit = config.explicit | {name}
-        if name in POLICY_FIELDS:
-            policy = self._target(agent).policy if agent else config.policy
-            config.fields_of = {**config.fields_of, name: policy}
+        before = config.explicit
+        config.explicit = before | {name}
         try:
             if agent is None:
                 self._changed(self.in_force())
@@ -222,15 +211,13 @@ class LiveSettings:
                 setattr(config, name, change["old"])
             finally:
                 self._is_reverting = False
-            config.explicit, config.fields_of = before
+            config.explicit = before
             raise
 
     def apply(self, agent: Agent, names: Iterable[str]) -> None:
         """Let the chat follow the settings in force for it."""
         names = list(names)
         target = self._target(agent)
-        if "policy" in names:
-            target = replace(target, policy="")
         self._apply(agent, names, with_saved_settings(self.config, self._store, target))
 
     def _apply(self, agent: Agent, names: Iterable[str], config: NbChat) -> None:
@@ -269,8 +256,7 @@ class LiveSettings:
             raise
 
     def _target(self, agent: Agent) -> Target:
-        policy = agent.engine.tracker.base_policy.name
-        return Target(agent.provider.name, self._session(agent), policy)
+        return Target(agent.provider.name, self._session(agent))
 
     def _session(self, agent: Agent) -> str:
         return agent.session.session_id
@@ -281,7 +267,7 @@ class LiveSettings:
         how, is_new = TABLE[name].apply, isinstance(agent.provider, Unconnected)
         if how != "model" and not (is_new and how == "base_url"):
             self.apply(agent, [name])
-            chosen = self._target(agent).policy
+            chosen = agent.engine.tracker.base_policy.name
             if name == "policy" and chosen != self.config.policy:
                 logger.warning(
                     "this session keeps its policy %r; /policy changes it", chosen
@@ -326,8 +312,6 @@ def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
     how = TABLE[name].apply
     if how in APPLY:
         APPLY[how](agent, config, name)
-    elif how.startswith("policy."):
-        _apply_policy(agent, config, name)
     else:
         set_attributes(config, [name], agent=agent, engine=agent.engine)
 
@@ -457,33 +441,14 @@ def _with_provider(name: str, text: str, scope: str, model: str) -> str:
     return f"{kind}:{text}" if is_name_alone and not scope and kind in KINDS else text
 
 
-def _checked_policy(policy: str, name: str, in_force: str) -> str:
-    """The policy whose field is set: as named, or the one in force."""
-    if not policy:
-        return in_force
-    if name not in POLICY_FIELDS:
-        raise ConfigError(unknown_setting(name, known=POLICY_FIELDS))
-    return policy if policy == in_force else policy_named(policy).name
-
-
-def _checked(config: NbChat, name: str, text: str, policy: str, in_force: str) -> Any:
+def _checked(name: str, text: str) -> Any:
     """The value to store; None removes it. Raises ConfigError."""
     if name not in MODEL_SETTINGS:
         raise ConfigError(_not_stored(name))
     row = TABLE[name]
-    if text == DEFAULT:
-        refuse_locked(**{name: row.default})
-        return None
-    value = row.parse(text)
-    refuse_locked(**{name: value})
-    wanted = config.copy() if policy == in_force else NbChat()
-    setattr(wanted, name, value)
-    policy_of(wanted, None if name == "policy" else _base(policy))  # raises ConfigError
+    value = None if text == DEFAULT else row.parse(text)
+    refuse_locked(**{name: row.default if value is None else value})
     return value
-
-
-def _base(policy: str) -> Policy | None:
-    return PRESETS.get(policy)
 
 
 def _not_stored(name: str) -> str:

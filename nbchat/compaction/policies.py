@@ -6,8 +6,10 @@ CompactionEngine(policy="tiered")
 CompactionEngine(policy=replace(PRESETS["tiered"], name="mine", keep=5))
 """
 
-from dataclasses import dataclass, fields
-from typing import Literal, get_args, get_origin
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Any, Literal, get_args, get_origin
 
 from nbchat.conversation.entries import BY_MODEL
 from nbchat.errors import ConfigError
@@ -236,3 +238,23 @@ def policy_named(policy: str | Policy) -> Policy:
             f"invalid value for policy: {policy!r}. Choose one of: {known}"
         )
     return PRESETS[policy]
+
+
+def with_fields(policy: Policy, changes: Mapping[str, Any]) -> Policy:
+    """A policy with some fields changed, as JSON has them; raises ConfigError."""
+    known = [field.name for field in fields(Policy) if field.name != "name"]
+    for name in changes:
+        if name not in known:
+            near = get_close_matches(name, known, 1) or known
+            raise ConfigError(
+                f"policy {policy.name!r} has no field {name!r}. "
+                f"Did you mean: {', '.join(near)}?"
+            )
+    values: dict[str, Any] = {
+        name: tuple(each) if isinstance(each, list) else each
+        for name, each in changes.items()
+    }
+    try:
+        return replace(policy, **values)
+    except TypeError as error:
+        raise ConfigError(f"policy {policy.name!r}: {error}") from error

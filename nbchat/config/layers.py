@@ -7,7 +7,10 @@ setting keeps the site's value.
 
 Site files are `nbchat_config.d/*.json` in Jupyter's config folders:
 
-    {"NbChat": {"policy": "tiered"}, "locked": ["policy"]}
+    {"NbChat": {"policy": "tiered"}, "locked": ["policy"],
+     "policies": {"tiered": {"keep": 5}}}
+
+`policies` changes fields of presets; see `Policy`. A lock of `policy` holds for them.
 
 They are merged in the order of their names; of two files with the same name, the one in
 the folder that Jupyter lists first wins. Only the folder that locks a setting, and
@@ -37,9 +40,9 @@ from traitlets import TraitError
 from traitlets.config import Config
 from traitlets.config.loader import DeferredConfigString
 
+from nbchat.compaction.policies import policy_named, with_fields
 from nbchat.config.private_files import write_private
 from nbchat.config.settings import (
-    POLICY_FIELDS,
     TABLE,
     NbChat,
     locked_line,
@@ -64,9 +67,10 @@ OTHER_VARIABLES = ("NBCHAT_DEMO_", "NBCHAT_TEST_", "NBCHAT_CHROMIUM")
 
 CHATBOT_VARIABLES = {
     "CHATBOT_MAX_HISTORY": "no message is ever dropped",
-    "CHATBOT_TOKEN_THRESHOLD": "set NBCHAT_WINDOW_SHARE to its share of the "
-    "window, 0.75 for 150,000 of 200,000 tokens",
-    "CHATBOT_RECENT_EXCHANGES_KEEP": "set NBCHAT_KEEP, with NBCHAT_POLICY=tiered",
+    "CHATBOT_TOKEN_THRESHOLD": "set NBCHAT_POLICY to tiered, and its window_share in a "
+    "site file if 0.75 of the window is not what you want",
+    "CHATBOT_RECENT_EXCHANGES_KEEP": "set NBCHAT_POLICY to tiered, and its keep in a "
+    "site file if it is not 10",
     "CHATBOT_ENABLE_SUMMARIZATION": "set NBCHAT_AUTOMATIC",
     "CHATBOT_SUMMARIZATION_MODEL": "set NBCHAT_SUMMARY_MODEL, "
     "to openai:x-ai/grok-4.1-fast for example",
@@ -86,6 +90,7 @@ class SiteFile:
     """Index of its folder in Jupyter's list; the system's folder is last."""
     values: Mapping[str, Any]
     locked: tuple[str, ...]
+    policy_fields: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +104,19 @@ class Site:
     """The file that locks each locked setting."""
     chosen: Mapping[str, Any]
     """The model that the person chose for always, with address and window."""
+    policy_fields: Mapping[str, Mapping[str, Any]]
 
 
-def settings(config: Config | None = None, **arguments: Any) -> NbChat:
-    """The settings in force, all layers merged; raises ConfigError naming a bad one."""
+def settings(
+    config: Config | None = None,
+    *,
+    policies: Mapping[str, Mapping[str, Any]] | None = None,
+    **arguments: Any,
+) -> NbChat:
+    """The settings in force, all layers merged; raises ConfigError naming a bad one.
+
+    `policies` changes fields of presets, as in `{"tiered": {"keep": 5}}`.
+    """
     if unknown := set(arguments) - TABLE.keys():
         raise ConfigError(unknown_setting(*sorted(unknown)))
     site = read_site()
@@ -119,11 +133,7 @@ def settings(config: Config | None = None, **arguments: Any) -> NbChat:
     found.explicit = frozenset({*environment, *layered, *arguments} - {*site.locks})
     found.origins = _origins(site, chosen, environment, layered, arguments)
     found.locks = site.locks
-    found.fields_of = {
-        name: found.policy
-        for name in POLICY_FIELDS
-        if name in found.explicit or name in site.values
-    }
+    found.policy_fields = _with_own_fields(site, policies or {})
     return found
 
 
@@ -263,13 +273,43 @@ def _merged(files: Iterable[SiteFile], chosen: Mapping[str, Any]) -> Site:
             if name not in locks or file.rank >= locks[name].rank:
                 values[name], origins[name] = value, file.path
     locked = {name: file.path for name, file in locks.items()}
-    return Site(values, origins, locked, chosen)
+    return Site(values, origins, locked, chosen, _policy_fields(files, locks))
+
+
+def _with_own_fields(
+    site: Site, policies: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Mapping[str, Any]]:
+    if policies and "policy" in site.locks:
+        raise ConfigError(f"policies are locked by {site.locks['policy']}")
+    for name, fields in policies.items():
+        with_fields(policy_named(name), fields)
+    known = site.policy_fields
+    own = {name: {**known.get(name, {}), **each} for name, each in policies.items()}
+    return {**known, **own}
+
+
+def _policy_fields(
+    files: Iterable[SiteFile], locks: Mapping[str, SiteFile]
+) -> dict[str, dict[str, Any]]:
+    """What files change of policies, checked; the later one wins."""
+    found: dict[str, dict[str, Any]] = {}
+    for file in files:
+        if "policy" in locks and file.rank < locks["policy"].rank:
+            continue
+        for name, fields in file.policy_fields.items():
+            try:
+                with_fields(policy_named(name), fields)
+            except ConfigError as error:
+                raise ConfigError(f"{file.path}: {error}") from error
+            found.setdefault(name, {}).update(fields)
+    return found
 
 
 def _read(path: Path, rank: int) -> SiteFile:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         values, locked = dict(found.get("NbChat", {})), found.get("locked", [])
+        fields = {name: dict(each) for name, each in found.get("policies", {}).items()}
     except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ConfigError(
             f'{path} is not JSON of the form {{"NbChat": {{...}}}}: {error}'
@@ -278,4 +318,4 @@ def _read(path: Path, rank: int) -> SiteFile:
         raise ConfigError(
             f'{path}: "locked" must be a list of names, as in ["policy"], not {locked}'
         )
-    return SiteFile(path, rank, values, tuple(locked))
+    return SiteFile(path, rank, values, tuple(locked), fields)

@@ -4,15 +4,15 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.policies import Policy, policy_named
+from nbchat.compaction.policies import Policy, policy_named, with_fields
 from nbchat.compaction.summary_entry import LiveVariables
 from nbchat.config.api_keys import KEY_VARIABLES
 from nbchat.config.layers import CHOICE, is_locked, refuse_locked, settings
-from nbchat.config.settings import POLICY_FIELDS, TABLE, NbChat
+from nbchat.config.settings import TABLE, NbChat
 from nbchat.conversation.live_variables import reader
 from nbchat.errors import ConfigError
 from nbchat.providers.base import Provider, SupportsSiblings
@@ -144,16 +144,12 @@ def encoding_of(config: NbChat) -> str:
 
 
 def policy_of(config: NbChat, base: Policy | None = None) -> Policy:
-    """The policy with the fields that are set on their own.
-
-    `base` replaces the configured policy.
-    """
-    fields = {field: getattr(config, name) for name, field in POLICY_FIELDS.items()}
-    fields |= {} if config.automatic else {"meter": "off"}
-    given = {name: value for name, value in fields.items() if value is not None}
-    if tools := given.get("protected_tools"):
-        given["protected_tools"] = tuple(re.split(r"[\s,]+", tools.strip()))
-    return replace(base or policy_named(config.policy), **given)
+    """The policy with what site files change of it; `base` replaces the set one."""
+    policy = base or policy_named(config.policy)
+    fields = dict(config.policy_fields.get(policy.name, {}))
+    return with_fields(
+        policy, fields if config.automatic else fields | {"meter": "off"}
+    )
 
 
 def connected(

@@ -11,18 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from traitlets import Bool, Enum, Float, Int, TraitError, TraitType, Unicode
 from traitlets.config import Configurable
 
 from nbchat.compaction.policies import (
     PRESETS,
-    Detail,
-    KeepUnit,
-    Meter,
-    Style,
-    Summarizer,
 )
 from nbchat.config.api_keys import Keys
 from nbchat.errors import ConfigError
@@ -36,24 +31,6 @@ EMPTY = '""'
 Trait = TraitType[Any, Any]
 
 
-def _field(trait: Trait, text: str, field: str = "") -> Trait:
-    """A setting that replaces a field of the policy, its own name unless given."""
-    trait.help = text
-    return trait.tag(config=True, scope="model", apply=f"policy.{field}")
-
-
-def _count(text: str) -> Trait:
-    return _field(Int(None, allow_none=True, min=0), text)
-
-
-def _share(text: str) -> Trait:
-    return _field(Float(None, allow_none=True, min=0, max=1), text)
-
-
-def _switch(text: str) -> Trait:
-    return _field(Bool(None, allow_none=True), text)
-
-
 class NbChat(Configurable):
     """Settings of the notebook chat; `%config NbChat` lists them.
 
@@ -62,10 +39,8 @@ class NbChat(Configurable):
     scope   "model": `/set` can also store it, for all models, a provider or one model;
             "configuration": only configuration and code can set it.
     apply   How a running chat follows a change: an attribute that takes the value
-            ("engine.summary_prompt"), a field of the policy ("policy.style"), the name
-            of a function in `live_changes.APPLY`, "view" for the panel alone, or
-            "restart" if a running chat cannot follow. A field belongs to one policy:
-            in configuration to the one that is set there.
+            ("engine.summary_prompt"), the name of a function in `live_changes.APPLY`,
+            "view" for the panel alone, or "restart" if a running chat cannot follow.
     secret  True for addresses, which may contain a login: it is never shown.
     """
 
@@ -75,8 +50,8 @@ class NbChat(Configurable):
     """Where each value that is not the packaged default comes from."""
     locks: Mapping[str, Path] = {}
     """Locked settings, each with the site file that locks it."""
-    fields_of: Mapping[str, str] = {}
-    """The policy to which each field belongs that was set; else the one in `policy`."""
+    policy_fields: Mapping[str, Mapping[str, Any]] = {}
+    """Fields that site files change of policies, by the policy's name."""
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
@@ -117,8 +92,7 @@ class NbChat(Configurable):
         list(PRESETS),
         "single-summary",
         help="When and how the conversation is compacted. auto decides by price, "
-        "extractive calls no model, off compacts only on request. Settings that are "
-        "None keep the value of the policy.",
+        "extractive calls no model, off compacts only on request.",
     ).tag(config=True, scope="model", apply="policy")
     automatic = Bool(
         True, help="Compact automatically. If false, only on request."
@@ -130,96 +104,6 @@ class NbChat(Configurable):
         help="Compact when the input tokens of all responses since the last compaction "
         "add up to this number. None: 75 % of the model's window.",
     ).tag(config=True, scope="model", apply="threshold")
-    meter = _field(
-        Enum(get_args(Meter), None, allow_none=True),
-        "What is measured: the sum of input tokens (cumulative), its price (auto), the "
-        "context alone (window), or nothing (off).",
-    )
-    window_share = _share(
-        "Share of the window, from 0 to 1, at which the conversation is compacted "
-        "regardless of the threshold."
-    )
-    share_of = _field(
-        Enum(["usable", "window"], None, allow_none=True),
-        "What window_share is a share of: the window minus the longest answer (usable) "
-        "or the whole window.",
-    )
-    margin_share = _share(
-        "Share of the window by which to compact earlier than window_share says."
-    )
-    target_share = _share(
-        "Share of the window that a compaction aims for; less than window_share."
-    )
-    keep = _count(
-        "How much of the newest conversation is kept word for word, in keep_unit."
-    )
-    keep_unit = _field(
-        Enum(get_args(KeepUnit), None, allow_none=True),
-        "Unit of keep: messages, exchanges (a question and its answer) or tokens.",
-    )
-    keep_by_hand = _count("The same as keep, for compactions on request.")
-    keeps_always = _switch(
-        "Keep this much even if the context then stays above the trigger."
-    )
-    bullets = _count(
-        "How many of the newest compacted exchanges get one line each in the summary."
-    )
-    least_tokens = _count(
-        "Minimum number of tokens that an automatic compaction must replace."
-    )
-    summarizer = _field(
-        Enum(get_args(Summarizer), None, allow_none=True),
-        "How the summary is written: by a model as prose (also hybrid), by a model as "
-        "JSON (structured), or without a model (extractive).",
-    )
-    summary_style = _field(
-        Enum(get_args(Style), None, allow_none=True),
-        "What the summary focuses on.",
-        "style",
-    )
-    summary_detail = _field(
-        Enum(get_args(Detail), None, allow_none=True),
-        "How detailed the summary is.",
-        "detail",
-    )
-    summary_max_tokens = _count("Maximum length of a summary, in tokens.")
-    summary_share = _share(
-        "Maximum length of a summary of over 600 tokens, as a share of what it "
-        "replaces."
-    )
-    facts_share = _share(
-        "Maximum length of the facts, as a share of all that was compacted."
-    )
-    facts_max_tokens = _count("Maximum length of the facts, in tokens.")
-    largest_share = _share(
-        "Maximum length of summary and facts together, as a share of what they replace."
-    )
-    prunes = _switch(
-        "Shorten old tool outputs first. If that frees enough, no summary is written."
-    )
-    shortens_at_once = _switch(
-        "Shorten long tool outputs before the model first reads them."
-    )
-    offers_checkpoint = _switch(
-        "Offer models with tools a checkpoint tool, which saves the state of the work "
-        "and replaces the last checkpoint."
-    )
-    verbosity = _field(
-        Enum(["normal", "debug"], None, allow_none=True),
-        "With debug no tool output is ever shortened.",
-    )
-    protected_tools = _field(
-        Unicode(None, allow_none=True),
-        "Names of tools whose outputs are never shortened, separated by commas.",
-    )
-    on_failure = _field(
-        Enum(["extract", "wait"], None, allow_none=True),
-        "When the window is full and the summary fails: write it by code (extract), or "
-        "send the whole history and try again (wait).",
-    )
-    counts_exactly = _switch(
-        "Let the provider count the context when it is close to the limit."
-    )
     summary_model = Unicode(
         "",
         help="Model that writes summaries, as provider:name, or the name alone for a "
@@ -231,13 +115,6 @@ class NbChat(Configurable):
     summary_prompt = Unicode(
         "", help="Instructions for the summary. Empty: the built-in instructions."
     ).tag(config=True, scope="model", apply="engine.summary_prompt")
-    summary_shape = Enum(
-        ["auto", "shared", "plain"],
-        "auto",
-        help="How a summary is requested: shared continues the chat, which the "
-        "provider's prompt cache makes cheap; plain sends the conversation as text; "
-        "auto is shared if the last request hit the cache.",
-    ).tag(config=True, scope="configuration", apply="engine.summary_shape")
     notifications = Bool(
         True, help="Show a banner in the panel after each automatic compaction."
     ).tag(config=True, scope="model", apply="view")
@@ -283,30 +160,12 @@ class NbChat(Configurable):
         help="Seed for repeatable answers, where the server supports it; models of "
         "OpenAI and Anthropic do not.",
     ).tag(config=True, scope="model", apply="request_options")
-    stop = Unicode(
-        "",
-        help="Up to four stop sequences, separated by commas; \\n is a line break. "
-        "Models of OpenAI do not support them.",
-    ).tag(config=True, scope="model", apply="request_options")
     timeout_seconds = Float(
         None,
         allow_none=True,
         min=0.1,
         help="Seconds without data from the model's server after which a request "
         "fails. None: 300; for the embedded model 600.",
-    ).tag(config=True, scope="model", apply="request_options")
-    first_byte_seconds = Float(
-        None,
-        allow_none=True,
-        min=0.1,
-        help="Seconds to wait for the beginning of an answer, for servers that process "
-        "long prompts slowly. None: timeout_seconds.",
-    ).tag(config=True, scope="model", apply="request_options")
-    connect_seconds = Float(
-        None,
-        allow_none=True,
-        min=0.1,
-        help="Seconds to wait for a connection to the model's server. None: 10.",
     ).tag(config=True, scope="model", apply="request_options")
     cache_lifetime = Enum(
         ["5m", "1h"],
@@ -323,13 +182,6 @@ class NbChat(Configurable):
         max=100,
         help="Maximum number of attempts for one answer when errors are temporary. "
         "None: 4; 8 where the server limits the rate.",
-    ).tag(config=True, scope="model", apply="request_options")
-    patience_seconds = Float(
-        None,
-        allow_none=True,
-        min=0,
-        help="Maximum seconds from the first attempt for an answer to the last, waits "
-        "included. None: 600.",
     ).tag(config=True, scope="model", apply="request_options")
     max_steps = Int(
         50, min=1, help="Maximum number of requests to the model in one turn."
@@ -415,7 +267,7 @@ class NbChat(Configurable):
         """The same values, origins and locks, to be changed independently."""
         found = type(self)(**{name: getattr(self, name) for name in TABLE})
         found.explicit, found.origins = self.explicit, self.origins
-        found.locks, found.fields_of = self.locks, self.fields_of
+        found.locks, found.policy_fields = self.locks, self.policy_fields
         found.keys = self.keys
         return found
 
@@ -499,14 +351,10 @@ def _row(name: str, trait: TraitType[Any, Any]) -> Setting:
         help=str(trait.help),
         default=trait.default_value,
         scope=trait.metadata["scope"],
-        apply=_applied(name, trait.metadata["apply"]),
+        apply=trait.metadata["apply"],
         is_secret=trait.metadata.get("secret", False),
         variable=f"NBCHAT_{name.upper()}",
     )
-
-
-def _applied(name: str, how: str) -> str:
-    return f"policy.{name}" if how == "policy." else how
 
 
 TABLE: Mapping[str, Setting] = {
@@ -518,14 +366,6 @@ TABLE: Mapping[str, Setting] = {
 
 MODEL_SETTINGS = tuple(row.name for row in TABLE.values() if row.scope == "model")
 """Settings that `/set` can store."""
-
-
-POLICY_FIELDS = {
-    name: row.apply.removeprefix("policy.")
-    for name, row in TABLE.items()
-    if row.apply.startswith("policy.")
-}
-"""Settings that replace a field of the policy, each with the field's name."""
 
 
 def unknown_setting(*names: str, known: Iterable[str] = TABLE) -> str:

@@ -3,14 +3,9 @@
 They are kept in the database beside the sessions. They override packaged defaults and
 site files; the environment, IPython's configuration and code override them, except
 those of a session; a setting that a site locks never changes.
-
-A field of a policy is stored for that policy, as "tiered.keep": 2,000 tokens for one
-are no 2,000 exchanges for another. In configuration it belongs to the policy that is
-configured with it.
 """
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +14,6 @@ from traitlets import TraitError
 from nbchat.config.policy_and_models import window_for
 from nbchat.config.settings import (
     MODEL_SETTINGS,
-    POLICY_FIELDS,
     TABLE,
     Kind,
     NbChat,
@@ -63,8 +57,6 @@ class Target:
 
     model: str = ""
     session_id: str = ""
-    policy: str = ""
-    """The policy whose fields are wanted."""
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -90,11 +82,6 @@ class Change:
     scope: str
     name: str
     value: Any
-
-
-def stored_name(name: str, policy: str) -> str:
-    """The name under which a setting is stored."""
-    return f"{policy}.{name}" if name in POLICY_FIELDS else name
 
 
 def with_saved_settings(
@@ -145,7 +132,6 @@ def settings_in_force(
     target = _known(config, target)
     found = _stored(config, store, target)
     merged = _merged(config, found, target)
-    policy = target.policy or merged.policy
     scopes = {name: target.scope_name(scope) for name, (scope, _) in found.items()}
     return [
         SettingInForce(
@@ -155,7 +141,7 @@ def settings_in_force(
             row.kind,
             _origin(name, merged),
             row.choices,
-            scopes.get(stored_name(name, policy)),
+            scopes.get(name),
         )
         for name, row in TABLE.items()
         if name in MODEL_SETTINGS
@@ -163,10 +149,7 @@ def settings_in_force(
 
 
 def stored_settings(config: NbChat, store: SessionStore, target: Target) -> set[str]:
-    """Names of the settings, except fields of policies, that are stored for a target.
-
-    Those that configuration overrides are not among them.
-    """
+    """Names of the settings that are stored for a target and not overridden."""
     return _stored(config, store, _known(config, target)).keys() & TABLE.keys()
 
 
@@ -213,50 +196,27 @@ def _changed(
 
 
 def is_overridden(config: NbChat, name: str) -> bool:
-    """Whether the environment, configuration or code sets what has this stored name."""
-    policy, _, field = name.rpartition(".")
-    if not policy:
-        return name in config.explicit
-    return field in config.explicit and policy == _policy_of_field(config, field)
-
-
-def _policy_of_field(config: NbChat, name: str) -> str:
-    """The policy to which a field in the configuration belongs."""
-    return config.fields_of.get(name, config.policy)
+    """Whether the environment, configuration or code sets a setting."""
+    return name in config.explicit
 
 
 def _merged(config: NbChat, found: Found, target: Target) -> NbChat:
-    """The settings for one policy: its stored fields, and those configured for it."""
+    """A copy of the settings with what was found for a target."""
     merged = config.copy()
     if merged.window != (window := window_for(config, target.model)):
         merged.window = window
-    plain = {name: name for name in MODEL_SETTINGS if name not in POLICY_FIELDS}
-    _take(merged, found, target, plain)
-    policy = target.policy or merged.policy
-    for name in POLICY_FIELDS.keys() - config.locks.keys():
-        if _policy_of_field(config, name) != policy:
-            setattr(merged, name, None)
-            merged.origins = {k: v for k, v in merged.origins.items() if k != name}
-    fields = {name: stored_name(name, policy) for name in POLICY_FIELDS}
-    _take(merged, found, target, fields)
-    return merged
-
-
-def _take(
-    merged: NbChat, found: Found, target: Target, names: Mapping[str, str]
-) -> None:
-    """Set what was found of some settings; `names` says how each is stored."""
     origins = dict(merged.origins)
-    for name, stored_as in names.items():
-        if stored_as not in found or name in merged.locks:
+    for name in MODEL_SETTINGS:
+        if name not in found or name in merged.locks:
             continue
-        scope, value = found[stored_as]
+        scope, value = found[name]
         try:
             setattr(merged, name, value)
             origins[name] = _set_for(target.scope_name(scope))
         except TraitError as error:  # stored by another version of nbchat
             logger.warning("a stored setting is ignored: %s", error)
     merged.origins = origins
+    return merged
 
 
 def _set_for(scope: str) -> str:

@@ -19,7 +19,6 @@ from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.connect import connect
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.storage.factory import build_agent
-from nbchat.storage.saved_settings import stored_name
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider
 
@@ -57,23 +56,23 @@ def test_a_stored_setting_applies_now_and_after_a_restart(chat, store):
 
 def test_a_setting_for_a_model_overrides_that_for_its_provider(chat, store):
     agent, run_command = chat
-    run_command(agent, "/set keep 3")
-    run_command(agent, "/set keep 4 for openai")
-    run_command(agent, f"/set keep 5 for {MODEL}")
-    run_command(agent, "/set keep 6 for anthropic")
-    assert agent.engine.policy.keep == 5
-    assert again(store).engine.policy.keep == 5
-    assert again(store, "openai:gpt-4o").engine.policy.keep == 4
-    assert again(store, "local:smollm2").engine.policy.keep == 3
+    run_command(agent, "/set attempts 3")
+    run_command(agent, "/set attempts 4 for openai")
+    run_command(agent, f"/set attempts 5 for {MODEL}")
+    run_command(agent, "/set attempts 6 for anthropic")
+    assert agent.options.get("attempts") == 5
+    assert again(store).options.get("attempts") == 5
+    assert again(store, "openai:gpt-4o").options.get("attempts") == 4
+    assert again(store, "local:smollm2").options.get("attempts") == 3
 
 
 def test_default_removes_a_stored_setting(chat, store):
     agent, run_command = chat
-    run_command(agent, "/set keep 3")
-    answer = replied(run_command(agent, "/set keep default"))
-    assert answer == "keep of single-summary is no longer set for all models"
-    assert agent.engine.policy.keep is None
-    assert again(store).engine.policy.keep is None
+    run_command(agent, "/set attempts 3")
+    answer = replied(run_command(agent, "/set attempts default"))
+    assert answer == "attempts is no longer set for all models"
+    assert agent.options.get("attempts") is None
+    assert again(store).options.get("attempts") is None
 
 
 def test_an_empty_text_overrides_the_value_of_a_site(store, monkeypatch):
@@ -89,7 +88,7 @@ def test_an_empty_text_overrides_the_value_of_a_site(store, monkeypatch):
     run_command(agent, "/set summary_prompt default")
     assert build_agent(config, store=store).engine.summary_prompt == "Sum up."
     with pytest.raises(ConfigError):
-        run_command(agent, '/set keep ""')
+        run_command(agent, '/set attempts ""')
     with pytest.raises(ConfigError):
         run_command(agent, '/set policy ""')
 
@@ -201,19 +200,17 @@ def test_a_summary_model_for_one_provider_is_not_used_with_another(chat, monkeyp
 POLICIES = "invalid value for policy: 'teired'. Choose one of: single-summary, tiered, "
 
 REFUSED = {
-    "/set keep": "/set takes a name, a value",
+    "/set attempts": "/set takes a name, a value",
     "/set colour red": "unknown setting: colour. Choose one of: policy, ",
-    "/set kep 3": "unknown setting: kep. Did you mean: keep?",
+    "/set efort low": "unknown setting: efort. Did you mean: effort?",
     "/set base_url http://x": "/set cannot store base_url; use %config NbChat.base_url",
-    "/set keep many": "invalid value for keep: 'many'. Use a whole number of at least 0",
-    "/set keep -1": "invalid value for keep: '-1'. Use a whole number of at least 0",
+    "/set attempts many": "for attempts: 'many'. Use a whole number from 1 to 100",
+    "/set window -1": "for window: '-1'. Use a whole number of at least 1",
     "/set automatic maybe": "for automatic: 'maybe'. Choose one of: true, false",
-    "/set window_share 2": "for window_share: '2'. Use a number from 0 to 1",
+    "/set top_p 2": "for top_p: '2'. Use a number from 0 to 1",
+    "/set keep 5": "unknown setting: keep. Choose one of: policy, ",
     "/set policy teired": POLICIES,
     "/set policy teired for anthropic": POLICIES,
-    "/set target_share 0.95": "target_share 0.95 is not below the trigger",
-    "/set target_share 0.95 for anthropic": "not below the trigger",
-    "/set summarizer poet": "'poet'. Choose one of: prose, structured, hybrid, ",
     "/set context_token_threshold 5": "system prompt and tools alone",
     "/set fallback_model nowhere:model": "unknown provider in model",
 }
@@ -221,7 +218,7 @@ REFUSED = {
 
 def test_a_refused_setting_leaves_the_chat_and_the_store_unchanged(chat, store):
     agent, run_command = chat
-    for line in ("context_token_threshold 90000", "keep 4", "fallback_model gpt-5"):
+    for line in ("context_token_threshold 90000", "attempts 4", "fallback_model gpt-5"):
         run_command(agent, f"/set {line}")
 
     def state() -> tuple[object, ...]:
@@ -263,8 +260,6 @@ def test_the_longest_answer_and_the_window_apply_at_once(chat):
 def test_a_setting_is_combined_with_the_policy_chosen_for_this_chat(chat):
     agent, run_command = chat
     run_command(agent, "/policy tiered")
-    run_command(agent, "/set keep 5")
-    assert (agent.engine.policy.name, agent.engine.policy.keep) == ("tiered", 5)
     run_command(agent, "/set automatic false")
     assert (agent.engine.policy.name, agent.engine.policy.meter) == ("tiered", "off")
 
@@ -274,11 +269,10 @@ def test_a_custom_policy_is_restored_when_settings_are_removed(store, name):
     mine = replace(PRESETS["tiered"], name=name, keep=5)
     agent = Agent(ScriptedProvider(), engine=CompactionEngine(policy=mine))
     run_command = Commands(store)
-    for line in ("automatic false", "keep 3", "bullets 7", "notifications false"):
+    for line in ("automatic false", "notifications false"):
         run_command(agent, f"/set {line}")
-    assert agent.engine.policy == replace(mine, meter="off", keep=3, bullets=7)
-    for line in ("automatic true", "keep default", "bullets default"):
-        run_command(agent, f"/set {line}")
+    assert agent.engine.policy == replace(mine, meter="off")
+    run_command(agent, "/set automatic true")
     assert agent.engine.policy == mine
 
 
@@ -361,10 +355,9 @@ def test_every_setting_of_the_models_scope_can_be_stored_and_removed(chat, store
             name, row.choices[0] if row.choices else EXAMPLES.get(row.kind, "gpt-5")
         )
         run_command(agent, f"/set {name} {value}")
-        stored_as = stored_name(name, agent.engine.policy.name)
-        assert stored_as in store.settings([""])
+        assert name in store.settings([""])
         run_command(agent, f"/set {name} default")
-        assert stored_as not in store.settings([""])
+        assert name not in store.settings([""])
 
 
 def test_effort_and_patience_are_in_the_next_request(chat):
@@ -439,11 +432,11 @@ def test_a_setting_of_the_configuration_is_followed_and_outranks_stored_ones(
     agent, run_command = chat
     shown = []
     config = settings(model=MODEL)
-    live = LiveSettings(store, config, changed=lambda now: shown.append(now.keep))
-    config.observe(lambda change: live.follow(agent, change), names=["keep"])
-    run_command(agent, "/set keep 3")
-    config.keep = 7
-    assert agent.engine.policy.keep == shown[-1] == 7
+    live = LiveSettings(store, config, changed=lambda now: shown.append(now.attempts))
+    config.observe(lambda change: live.follow(agent, change), names=["attempts"])
+    run_command(agent, "/set attempts 3")
+    config.attempts = 7
+    assert agent.options.get("attempts") == shown[-1] == 7
 
 
 def test_a_setting_that_cannot_be_stored_is_not_applied(tmp_path, monkeypatch):
@@ -454,94 +447,40 @@ def test_a_setting_that_cannot_be_stored_is_not_applied(tmp_path, monkeypatch):
     config = settings(model=MODEL)
     agent = build_agent(config, store=readonly)
     with pytest.raises(StoreError, match="readonly"):
-        Commands(readonly, config)(agent, "/set keep 5")
-    assert agent.engine.policy.keep is None
+        Commands(readonly, config)(agent, "/set attempts 5")
+    assert agent.options.get("attempts") is None
 
 
 def test_the_most_specific_scope_stays_in_force_when_another_is_set_or_removed(chat):
     agent, run_command = chat
     for line, keep in {
-        f"/set keep 5 for {MODEL}": 5,
-        "/set keep 3": 5,
-        "/set keep 4 for openai": 5,
-        f"/set keep default for {MODEL}": 4,
-        "/set keep default for openai": 3,
-        "/set keep default": None,
+        f"/set attempts 5 for {MODEL}": 5,
+        "/set attempts 3": 5,
+        "/set attempts 4 for openai": 5,
+        f"/set attempts default for {MODEL}": 4,
+        "/set attempts default for openai": 3,
+        "/set attempts default": None,
     }.items():
         run_command(agent, line)
-        assert agent.engine.policy.keep == keep
+        assert agent.options.get("attempts") == keep
 
 
 def test_a_model_whose_stored_settings_cannot_work_is_refused_whole(chat, store):
     agent, obey = chat
     other = "openai:gpt-4o"
-    store.set_setting(other, "single-summary.keep", 9)
+    store.set_setting(other, "attempts", 9)
     store.set_setting(other, "context_token_threshold", 5)
-    obey(agent, "/set keep 3")
+    obey(agent, "/set attempts 3")
     with pytest.raises(ConfigError, match="system prompt and tools alone"):
         obey(agent, f"/model {other}")
     engine = agent.engine
-    assert (agent.provider.name, engine.policy.keep) == (MODEL, 3)
+    assert (agent.provider.name, agent.options["attempts"]) == (MODEL, 3)
     assert engine.context_token_threshold > 5
-
-
-def test_a_field_belongs_to_one_policy(chat, store):
-    agent, run_command = chat
-    run_command(agent, "/policy token-window")
-    answer = replied(run_command(agent, "/set keep 2000"))
-    assert answer == "keep of token-window is 2000 for all models"
-    run_command(agent, "/policy tiered")
-    assert (agent.engine.policy.keep, agent.engine.policy.bullets) == (10, 40)
-    run_command(agent, "/set tiered.keep 5 for openai")
-    assert agent.engine.policy.keep == 5
-    run_command(agent, "/policy token-window")
-    assert agent.engine.policy.keep == 2_000
-    with pytest.raises(ConfigError, match="invalid value for policy: 'teired'"):
-        run_command(agent, "/set teired.keep 5")
-    with pytest.raises(ConfigError, match="Did you mean: keep_unit"):
-        run_command(agent, "/set tiered.keep_units tokens")
-
-
-def test_a_configured_field_belongs_to_the_policy_configured_with_it(
-    store, monkeypatch
-):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
-    monkeypatch.setenv("NBCHAT_POLICY", "token-window")
-    monkeypatch.setenv("NBCHAT_KEEP", "2000")
-    config = settings(model=MODEL)
-    agent, run_command = build_agent(config, store=store), Commands(store, config)
-    assert agent.engine.policy.keep == 2_000
-    run_command(agent, "/policy tiered")
-    assert agent.engine.policy.keep == 10
-    run_command(agent, "/policy token-window")
-    assert agent.engine.policy.keep == 2_000
-
-
-def test_a_field_stays_with_its_policy_when_the_configured_policy_changes(chat, store):
-    agent, _ = chat
-    config = settings(model=MODEL, policy="token-window")
-    live = LiveSettings(store, config)
-    config.observe(lambda change: live.follow(agent, change), names=["keep", "policy"])
-    config.policy = "early"
-    config.policy = "token-window"
-    config.keep = 2_000
-    config.policy = "tiered"
-    assert (agent.engine.policy.name, agent.engine.policy.keep) == ("tiered", 10)
-    config.policy = "token-window"
-    assert agent.engine.policy.keep == 2_000
-
-
-def test_a_field_of_one_policy_makes_no_other_one_unselectable(chat):
-    agent, run_command = chat
-    run_command(agent, "/set window_share 0.5")
-    run_command(agent, "/policy recent-messages")
-    assert agent.engine.policy.window_share == 0.80
 
 
 def test_automatic_can_be_off_for_one_session_and_nothing_else_changes(chat, store):
     agent, run_command = chat
     run_command(agent, "/policy token-window")
-    run_command(agent, "/set keep 1500 for session")
     before = agent.engine.policy
     answer = replied(run_command(agent, "/set automatic false for session"))
     assert answer == "automatic is false for this session"
@@ -556,15 +495,15 @@ def test_each_session_has_its_own_settings_and_a_branch_those_of_its_original(
     agent, run_command = chat
     say_hello(agent)
     run_command(agent, "/policy tiered")
-    run_command(agent, "/set keep 4 for session")
+    run_command(agent, "/set attempts 4 for session")
     first = agent.session.session_id
     list(run_command(agent, "/new"))
     assert agent.engine.policy == PRESETS["single-summary"]
     list(run_command(agent, f"/resume {first}"))
-    assert (agent.engine.policy.name, agent.engine.policy.keep) == ("tiered", 4)
+    assert (agent.engine.policy.name, agent.options["attempts"]) == ("tiered", 4)
     run_command.branch(agent, 0, "good day")
     assert agent.session.session_id != first
-    assert (agent.engine.policy.name, agent.engine.policy.keep) == ("tiered", 4)
+    assert (agent.engine.policy.name, agent.options["attempts"]) == ("tiered", 4)
 
 
 def test_the_settings_of_a_deleted_session_are_deleted(chat, store):

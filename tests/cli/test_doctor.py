@@ -210,9 +210,9 @@ def test_a_read_only_store_is_a_problem(tmp_path):
 
 
 def test_a_variable_that_is_no_setting_is_a_problem_with_the_nearest_name():
-    done = doctor(NBCHAT_KEP="5", CHATBOT_USE_TIKTOKEN="true")
+    done = doctor(NBCHAT_EFORT="5", CHATBOT_USE_TIKTOKEN="true")
     assert done.returncode == 1
-    assert "unknown setting: NBCHAT_KEP. Did you mean: NBCHAT_KEEP?" in done.stdout
+    assert "unknown setting: NBCHAT_EFORT. Did you mean: NBCHAT_EFFORT?" in done.stdout
     assert "CHATBOT_USE_TIKTOKEN is not read: set NBCHAT_TOKENIZER" in done.stdout
 
 

@@ -12,6 +12,7 @@ from traitlets.config import Config
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
+from nbchat.compaction.policies import PRESETS
 from nbchat.config.layers import (
     CHATBOT_VARIABLES,
     is_locked,
@@ -117,9 +118,9 @@ def test_the_line_about_a_lock_shows_no_password(write, name, value, shown):
 
 @pytest.mark.parametrize("name", ["00-first.json", "50-hub.json", "99-last.json"])
 def test_a_file_of_the_user_cannot_change_a_locked_setting(lock, write, name):
-    write(name, ("policy",), whose="of-user", policy="off", keep=3)
+    write(name, ("policy",), whose="of-user", policy="off", attempts=3)
     found = settings()
-    assert (found.policy, found.keep) == ("tiered", 3)
+    assert (found.policy, found.attempts) == ("tiered", 3)
     assert found.locks["policy"] == lock
 
 
@@ -133,12 +134,12 @@ def test_a_later_file_of_the_system_can_change_a_locked_setting(lock, write):
 def test_a_preference_never_changes_a_locked_setting(lock, tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
     store.set_setting("", "policy", "off")
-    store.set_setting("", "tiered.keep", 7)
+    store.set_setting("", "attempts", 7)
     found = with_saved_settings(settings(), store)
-    assert (found.policy, found.keep) == ("tiered", 7)
+    assert (found.policy, found.attempts) == ("tiered", 7)
     origins = {each.name: each.origin for each in settings_in_force(settings(), store)}
     assert origins["policy"] == f"locked by {lock}"
-    assert origins["keep"] == "set for all models"
+    assert origins["attempts"] == "set for all models"
     assert build_agent(settings(), store=store).engine.policy.name == "tiered"
 
 
@@ -207,15 +208,50 @@ def test_locks_that_are_no_list_of_names_are_refused_with_their_file(write):
 
 
 def test_every_setting_has_its_origin(lock, write, monkeypatch):
-    file = write("60-hub.json", whose="of-site", keep=2, window=9_000)
+    file = write("60-hub.json", whose="of-site", attempts=2, window=9_000)
     monkeypatch.setenv("NBCHAT_WINDOW", "8000")
     monkeypatch.setenv("NBCHAT_POLICY", "off")
-    found = settings(Config({"NbChat": {"bullets": 3}}), max_steps=4).origins
-    assert found["keep"] == f"site file {file}"
+    found = settings(Config({"NbChat": {"top_p": 0.3}}), max_steps=4).origins
+    assert found["attempts"] == f"site file {file}"
     assert found["window"] == "environment variable NBCHAT_WINDOW"
-    assert found["bullets"] == "IPython's configuration"
+    assert found["top_p"] == "IPython's configuration"
     assert found["max_steps"] == "code"
     assert found["policy"] == f"site file {lock}"
+
+
+def test_a_site_file_and_code_change_fields_of_a_policy(site):
+    text = {"NbChat": {"policy": "tiered"}, "policies": {"tiered": {"keep": 5}}}
+    (site / "50-hub.json").write_text(json.dumps(text))
+    assert Agent("local:smollm2").engine.policy.keep == 5
+    agent = build_agent(settings(policies={"tiered": {"bullets": 7}}))
+    policy = agent.engine.policy
+    assert (policy.name, policy.keep, policy.bullets) == ("tiered", 5, 7)
+    Commands(SessionStore("sqlite://"))(agent, "/policy early")
+    assert agent.engine.policy == PRESETS["early"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kep": 5}, "policy 'tiered' has no field 'kep'. Did you mean: keep?"),
+        ({"keep": "many"}, "policy 'tiered': '<' not supported between"),
+        ({"target_share": 0.9}, "target_share 0.9 is not below the trigger"),
+    ],
+)
+def test_a_bad_field_of_a_policy_is_named_with_its_file(site, fields, message):
+    file = site / "50-hub.json"
+    file.write_text(json.dumps({"policies": {"tiered": fields}}))
+    with pytest.raises(ConfigError, match=re.escape(message)) as refused:
+        settings()
+    assert str(file) in str(refused.value)
+
+
+def test_a_lock_of_the_policy_holds_for_its_fields(lock, write):
+    file = write("99-mine.json", whose="of-user")
+    file.write_text(json.dumps({"policies": {"tiered": {"keep": 1}}}))
+    assert settings().policy_fields == {}
+    with pytest.raises(ConfigError, match="policies are locked"):
+        settings(policies={"tiered": {"keep": 1}})
 
 
 def test_the_packaged_site_file_repeats_defaults_of_the_table():
@@ -278,10 +314,10 @@ def test_a_site_file_that_is_not_json_is_named(site):
 
 
 def test_an_unknown_variable_is_logged_with_the_nearest_name(monkeypatch, caplog):
-    monkeypatch.setenv("NBCHAT_KEP", "5")
+    monkeypatch.setenv("NBCHAT_EFORT", "5")
     settings()
     assert caplog.messages == [
-        "unknown setting: NBCHAT_KEP. Did you mean: NBCHAT_KEEP?"
+        "unknown setting: NBCHAT_EFORT. Did you mean: NBCHAT_EFFORT?"
     ]
 
 

@@ -40,7 +40,7 @@ def test_what_was_set_for_a_session_holds_after_the_kernel_was_restarted(kernel)
     for line in (
         "/policy token-window",
         "/model openai:gpt-5-mini",
-        "/set keep 700 for session",
+        "/set attempts 7 for session",
         "/set automatic false for session",
         "/set max_output_tokens 900 for openai",
         "/set window 90000 for openai:gpt-5-mini",
@@ -48,10 +48,10 @@ def test_what_was_set_for_a_session_holds_after_the_kernel_was_restarted(kernel)
         assert "unknown" not in kernel.run(f"%chat {line}")
     state = (
         "agent = %chat agent\nengine = agent.engine\n"
-        "(agent.provider.name, engine.policy.name, engine.policy.keep, "
+        "(agent.provider.name, engine.policy.name, agent.options['attempts'], "
         "engine.policy.meter, agent.max_output_tokens, engine.tracker.info.window)"
     )
-    kept = "('openai:gpt-5-mini', 'token-window', 700, 'off', 900, 90000)"
+    kept = "('openai:gpt-5-mini', 'token-window', 7, 'off', 900, 90000)"
     assert kernel.run(state).endswith(kept)
     kernel.restart()
     kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'sk-test'")

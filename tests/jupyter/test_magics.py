@@ -523,7 +523,6 @@ def test_a_setting_that_is_changed_leaves_what_was_chosen_for_this_chat(shell):
         "recall = True",
         "tokenizer = 'characters'",
         "live_variables = False",
-        "summary_shape = 'plain'",
         "system_prompt = 'Be fair.'",
         "store_url = 'sqlite://'",
         "summary_prompt = 'Sum up.'",
@@ -535,8 +534,7 @@ def test_a_setting_that_is_changed_leaves_what_was_chosen_for_this_chat(shell):
         assert agent.engine.policy.name == "single-summary", setting
         assert agent.engine.context_token_threshold == 4_321, setting
     shell.run_line_magic("chat", "/policy auto")
-    shell.run_line_magic("config", "NbChat.keep = 3")
-    assert (agent.engine.policy.name, agent.engine.policy.keep) == ("auto", 3)
+    assert agent.engine.policy.name == "auto"
     shell.run_cell_magic("chat", "", "refund W1")
     assert agent.session.last_answer == "done"
 
@@ -550,7 +548,6 @@ def test_every_setting_that_is_changed_counts_at_once(shell):
         "max_steps = 4",
         "tokenizer = 'characters'",
         "live_variables = False",
-        "summary_shape = 'plain'",
         "system_prompt = 'Be fair.'",
         "recall = True",
     ):
@@ -561,7 +558,6 @@ def test_every_setting_that_is_changed_counts_at_once(shell):
         "four"
     )
     assert engine.live_variables is None
-    assert (engine.summary_shape, engine.shares_prefix) == ("plain", False)
     assert [each.name for each in agent.tools] == ["recall"]
     shell.run_line_magic("config", "NbChat.recall = False")
     assert agent.tools == ()

@@ -676,7 +676,9 @@ def test_7_3_fewer_than_ten_stay_where_ten_would_not_fit_and_it_is_said():
 
 def test_7_3_the_percentage_can_be_set():
     provider = ScriptedProvider(window=200_000)
-    engine = build_engine(settings(policy="tiered", window_share=0.5), provider)
+    engine = build_engine(
+        settings(policy="tiered", policies={"tiered": {"window_share": 0.5}}), provider
+    )
     assert engine.tracker.limits.guard == 100_000
 
 
@@ -942,11 +944,7 @@ def test_8_1_counting_by_characters_the_threshold_comes_earlier_and_never_later(
     ("variable", "text", "expected"),
     [
         ("NBCHAT_POLICY", "recent-messages", ("policy", "recent-messages")),
-        ("NBCHAT_WINDOW_SHARE", "0.6", ("window_share", 0.6)),  # ..._TOKEN_THRESHOLD
-        ("NBCHAT_KEEP", "5", ("keep", 5)),  # ..._RECENT_EXCHANGES_KEEP
-        ("NBCHAT_BULLETS", "12", ("bullets", 12)),
         ("NBCHAT_AUTOMATIC", "false", ("meter", "off")),  # ..._ENABLE_SUMMARIZATION
-        ("NBCHAT_SUMMARIZER", "prose", ("summarizer", "prose")),
     ],
 )
 def test_8_2_each_setting_is_an_environment_variable(
@@ -997,11 +995,17 @@ def sample(trait: object) -> str:
     return "something"
 
 
-def test_8_2_user_configuration_in_code(store: SessionStore, monkeypatch):
-    monkeypatch.setenv("NBCHAT_KEEP", "7")
-    config = settings(policy="tiered", window_share=0.5, keep=4, model="local:smollm2")
+def test_8_2_user_configuration_in_code(store: SessionStore):
+    fields = {"window_share": 0.5, "keep": 4, "bullets": 12, "summarizer": "prose"}
+    config = settings(
+        policy="tiered", policies={"tiered": fields}, model="local:smollm2"
+    )
     agent = build_agent(config, store=store)
     assert (agent.engine.policy.name, agent.engine.policy.keep) == ("tiered", 4)
+    assert (agent.engine.policy.bullets, agent.engine.policy.summarizer) == (
+        12,
+        "prose",
+    )
     assert agent.engine.tracker.limits.guard == 8_192 // 2
 
 

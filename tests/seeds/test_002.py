@@ -583,14 +583,13 @@ def test_edge_case_unicode_and_markers_are_counted_like_any_text():
 # Rollout plan and risks
 
 
-def test_rollout_6_trigger_target_and_kept_messages_can_be_tuned(store, monkeypatch):
-    monkeypatch.setenv("NBCHAT_WINDOW_SHARE", "0.7")
-    config = settings(policy=POLICY, target_share=0.5)
+def test_rollout_6_trigger_target_and_kept_messages_can_be_tuned():
+    fields = {"window_share": 0.7, "target_share": 0.5, "keep": 4}
+    config = settings(policy=POLICY, policies={POLICY: fields})
     provider = ScriptedProvider(*[chatting] * 9, window=WINDOW)
     engine = build_engine(config, provider)
     assert (engine.tracker.limits.guard, engine.tracker.limits.goal) == (28_000, 20_000)
     agent = Agent(provider, engine=engine, session=chat(14))
-    Commands(store, config)(agent, "/set keep 4")
     assert count_messages(engine.plan(agent.session).recent) == 4
     assert (engine.tracker.limits.guard, engine.tracker.limits.goal) == (28_000, 20_000)
 

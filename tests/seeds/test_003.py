@@ -21,6 +21,7 @@ from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
+from nbchat.chat.live_changes import apply_setting
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summary_format import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import context_state
@@ -103,7 +104,9 @@ def tool_giving(name: str, output: Callable[[], str]) -> Tool:
 def fetched(name: str, output: str, *, verbosity: str = "normal") -> Agent:
     """An agent that has just called a tool, and seen its output once."""
     provider = ScriptedProvider(calls(name), says("Thanks."), window=WINDOW * 10)
-    engine = build_engine(settings(policy=POLICY, verbosity=verbosity), provider)
+    engine = build_engine(
+        settings(policy=POLICY, policies={POLICY: {"verbosity": verbosity}}), provider
+    )
     tools = [tool_giving(name, lambda: output)]
     agent = Agent(provider, tools=tools, engine=engine)
     list(agent.run("Please look."))
@@ -169,7 +172,9 @@ def test_strategy_2_one_request_asks_for_decisions_open_issues_and_the_state():
 
 def test_strategy_2_a_concise_summary_can_be_asked_for():
     provider = ScriptedProvider(chatting, window=WINDOW)
-    engine = build_engine(settings(policy=POLICY, summary_detail="concise"), provider)
+    engine = build_engine(
+        settings(policy=POLICY, policies={POLICY: {"detail": "concise"}}), provider
+    )
     agent = Agent(provider, engine=engine, session=Session(chat(20)))
     list(agent.compact())
     assert "Be concise" in provider.requests[0].history[0].content
@@ -273,7 +278,7 @@ def test_protection_rules_the_model_writes_the_checkpoint_through_a_tool(store):
     list(agent.run("Go on."))
     assert f"Checkpoint: {state}" in chat_requests(agent)[-1].system
     assert store.load(agent.session.session_id).pins == (f"Checkpoint: {state}",)
-    Commands(store)(agent, "/set offers_checkpoint false")
+    Commands(store)(agent, "/policy tiered")
     assert "checkpoint" not in [tool.name for tool in agent.tools]
 
 
@@ -493,7 +498,8 @@ def test_preserve_debug_verbosity_can_be_set_in_a_running_chat(store):
         engine=build_engine(config, provider),
     )
     list(agent.run("Fetch."))
-    list(Commands(store, config)(agent, "/set verbosity debug"))
+    debug = settings(policy=POLICY, policies={POLICY: {"verbosity": "debug"}})
+    apply_setting(agent, debug, "policy")
     list(agent.run("Again."))
     shown = [each.content for each in agent.session.history if each.role == "tool"]
     assert [text == json.dumps(ROWS) for text in shown] == [False, True]
@@ -586,7 +592,7 @@ def test_best_practice_3_every_action_is_in_the_log_failed_and_undone_ones_too()
 def test_best_practice_5_real_conversations_are_untouched_in_debug_mode():
     for run in read_trajectories()[:6]:
         provider = ScriptedProvider(window=WINDOW * 10)
-        config = settings(policy=POLICY, verbosity="debug")
+        config = settings(policy=POLICY, policies={POLICY: {"verbosity": "debug"}})
         engine = build_engine(config, provider)
         session = Session()
         for entry in run.entries:

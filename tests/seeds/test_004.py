@@ -384,20 +384,19 @@ def test_fr_1_2_3_the_threshold_is_set_per_provider_and_model(
     set_for_good(
         store,
         chat(),
-        "/set window_share 0.9",
-        "/set window_share 0.8 for openai",
-        "/set window_share 0.7 for openai:gpt-4o",
+        "/set window 90000",
+        "/set window 80000 for openai",
+        "/set window 70000 for openai:gpt-4o",
     )
-    a_quarter = WINDOW // 4  # less than the longest answers of both
-    for model, share, reserve in [
-        ("openai:gpt-4o", 0.7, a_quarter),
-        ("openai:gpt-3.5-turbo", 0.8, 4_096),
-        ("anthropic:claude-sonnet-4-5", 0.9, a_quarter),
+    for model, window in [
+        ("openai:gpt-4o", 70_000),
+        ("openai:gpt-3.5-turbo", 80_000),
+        ("anthropic:claude-sonnet-4-5", 90_000),
     ]:
-        agent = built(store, model)
-        assert agent.engine.policy.window_share == share
-        usable = WINDOW - reserve
-        assert agent.engine.tracker.limits.guard == int(usable * share) - 1_000
+        agent = built(store, model, window=None)
+        limits = agent.engine.tracker.limits
+        assert agent.engine.tracker.info.window == window
+        assert limits.guard == int(limits.usable_window * 0.95) - window // 20
 
 
 @pytest.mark.slow
@@ -434,8 +433,7 @@ def test_fr_1_3_1_and_1_3_2_the_newest_1000_tokens_stay():
 
 
 def test_fr_1_3_3_the_retention_is_a_setting(store: SessionStore):
-    set_for_good(store, chat(), "/set keep 400")
-    agent = built(store, "openai:gpt-4o")
+    agent = built(store, "openai:gpt-4o", policies={"token-window": {"keep": 400}})
     plan = agent.engine.plan(said(3_000, 300, 300, 300), trigger="window")
     assert contents(plan.recent) == [text(300)]
 
@@ -876,10 +874,10 @@ def test_fr_3_1_1_to_3_1_3_settings_are_listed_and_kept_in_the_database(
 def test_fr_3_1_2_a_setting_that_cannot_work_is_refused_and_not_kept(
     store: SessionStore, file: Path
 ):
-    agent = chat()
     with pytest.raises(Exception, match="keeps 900,000 tokens word for word"):
-        set_for_good(store, agent, "/set keep 900000")
-    assert agent.engine.policy.keep == 1_000
+        built(store, "openai:gpt-4o", policies={"token-window": {"keep": 900_000}})
+    with pytest.raises(Exception, match="alone"):
+        set_for_good(store, chat(), "/set context_token_threshold 5")
     assert rows(file, "SELECT count(*) FROM settings") == [(0,)]
 
 
@@ -930,14 +928,13 @@ def test_fr_1_2_4_the_reserve_is_the_longest_answer_but_a_quarter_at_most(
     assert limits.guard == int(left * 0.95) - int(window * 0.05)
 
 
-def test_fr_3_2_1_threshold_and_retention_are_kept_per_model(store: SessionStore):
-    mine = "for openai:gpt-4o"
-    lines = (f"/set window_share 0.6 {mine}", f"/set keep 2000 {mine}")
-    set_for_good(store, chat(), *lines)
-    policy = built(store, "openai:gpt-4o").engine.policy
-    assert (policy.window_share, policy.keep) == (0.6, 2_000)
-    policy = built(store, "openai:gpt-4o-mini").engine.policy
-    assert (policy.window_share, policy.keep) == (0.95, 1_000)
+def test_fr_3_2_1_the_threshold_is_kept_per_model(store: SessionStore):
+    set_for_good(store, chat(), "/set window 60000 for openai:gpt-4o")
+    windows = [
+        built(store, name, window=None).engine.tracker.info.window
+        for name in ("openai:gpt-4o", "openai:gpt-4o-mini")
+    ]
+    assert windows == [60_000, 128_000]
 
 
 def test_fr_3_2_2_a_new_model_is_configured_without_new_code(store: SessionStore):
@@ -1312,10 +1309,12 @@ def test_nfr_7_3_the_context_of_1000_messages_is_built_in_a_tenth_of_a_second(
 # Open questions and considerations
 
 
-def prompt_after(store: SessionStore, *lines: str) -> str:
-    """What a summary is asked for with these settings."""
+def prompt_after(store: SessionStore, *lines: str, **fields: str) -> str:
+    """What a summary is asked for with these settings and fields of the policy."""
     agent = chat()
     set_for_good(store, agent, *lines)
+    tracker = agent.engine.tracker
+    tracker.use_policy(replace(tracker.base_policy, **fields))
     plan = agent.engine.plan(said(3_000, 3_000))
     request = agent.engine.create_summary_request(plan)
     return " ".join(request.history[0].content.split())
@@ -1344,14 +1343,14 @@ def prompt_after(store: SessionStore, *lines: str) -> str:
 def test_open_question_1_there_are_prompts_for_kinds_of_conversations(
     store: SessionStore, style: str, words: tuple[str, ...]
 ):
-    prompt = prompt_after(store, f"/set summary_style {style}")
+    prompt = prompt_after(store, style=style)
     assert all(each in prompt for each in words)
 
 
 def test_open_question_1_a_person_chooses_detailed_or_concise(store: SessionStore):
     plain = prompt_after(store)
-    detailed = prompt_after(store, "/set summary_detail detailed")
-    concise = prompt_after(store, "/set summary_detail concise")
+    detailed = prompt_after(store, detail="detailed")
+    concise = prompt_after(store, detail="concise")
     assert "Be detailed: keep names, numbers, code" in detailed
     assert "only what the next step needs" in concise
     assert length(concise) <= length(plain) <= length(detailed)
@@ -1532,10 +1531,9 @@ def test_metric_conversations_last_longer():
 def test_phase_2_another_model_has_its_own_settings(store: SessionStore):
     agent = chat()
     config: NbChat = settings(policy="token-window")
-    set_for_good(store, agent, "/set keep 500 for scripted:small")
+    set_for_good(store, agent, "/set window 9000 for scripted:small")
     agent.use(ScriptedProvider(name="scripted:small", window=10_000))
     apply_setting(
-        agent, with_saved_settings(config, store, Target("scripted:small")), "keep"
+        agent, with_saved_settings(config, store, Target("scripted:small")), "window"
     )
-    assert agent.engine.policy.keep == 500
-    assert agent.engine.tracker.limits.guard == int((10_000 - 2_500) * 0.95) - 500
+    assert agent.engine.tracker.info.window == 9_000

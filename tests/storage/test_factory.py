@@ -43,14 +43,11 @@ def test_without_a_key_the_embedded_model_is_chosen_and_with_one_its_provider(
     assert build_agent().provider.name.startswith("anthropic:")
 
 
-def test_a_fallback_model_and_the_shape_of_summaries_are_settings(monkeypatch):
+def test_a_fallback_model_is_a_setting(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    monkeypatch.setenv("NBCHAT_SUMMARY_SHAPE", "plain")
     config = settings(model="openai:gpt-5", fallback_model="gpt-5-mini")
     engine = build_agent(config).engine
-    assert (engine.fallback_model, engine.summary_shape) == ("gpt-5-mini", "plain")
-    with pytest.raises(ConfigError, match="summary_shape"):
-        settings(summary_shape="round")
+    assert engine.fallback_model == "gpt-5-mini"
 
 
 def test_a_summary_model_may_be_of_another_provider_or_just_a_name(monkeypatch):

@@ -30,33 +30,36 @@ def test_every_setting_that_can_be_stored_is_listed_with_its_row_of_the_table(st
 
 
 def test_settings_are_listed_with_their_value_and_origin(store, monkeypatch):
-    store.set_setting("openai", "single-summary.keep", 3)
-    monkeypatch.setenv("NBCHAT_BULLETS", "7")
+    store.set_setting("openai", "attempts", 3)
+    monkeypatch.setenv("NBCHAT_TOP_P", "0.7")
     found = {
         each.name: each for each in settings_in_force(settings(), store, Target(MODEL))
     }
-    assert (found["keep"].value, found["keep"].origin) == ("3", "set for openai")
-    assert found["bullets"].origin == "environment variable NBCHAT_BULLETS"
-    assert found["window_share"].origin == "default"
+    assert (found["attempts"].value, found["attempts"].origin) == (
+        "3",
+        "set for openai",
+    )
+    assert found["top_p"].origin == "environment variable NBCHAT_TOP_P"
+    assert found["temperature"].origin == "default"
     assert "tiered" in found["policy"].choices
-    assert (found["automatic"].kind, found["window_share"].kind) == ("bool", "float")
-    assert found["prunes"].choices == ("true", "false", "default")
-    assert (found["prunes"].value, found["automatic"].value) == ("default", "true")
+    assert (found["automatic"].kind, found["temperature"].kind) == ("bool", "float")
+    assert found["effort"].choices == ("off", "low", "medium", "high", "default")
+    assert (found["effort"].value, found["automatic"].value) == ("default", "true")
 
 
 def test_a_setting_is_listed_with_the_scope_it_is_stored_for(store):
     def scope() -> str | None:
         found = settings_in_force(settings(), store, Target(MODEL))
-        return next(each.scope for each in found if each.name == "keep")
+        return next(each.scope for each in found if each.name == "attempts")
 
     assert scope() is None
-    store.set_setting("", "single-summary.keep", 3)
+    store.set_setting("", "attempts", 3)
     assert scope() == ""
-    store.set_setting(MODEL, "single-summary.keep", 5)
+    store.set_setting(MODEL, "attempts", 5)
     assert scope() == MODEL
-    store.set_setting(MODEL, "single-summary.keep", None)
+    store.set_setting(MODEL, "attempts", None)
     assert scope() == ""
-    store.set_setting("", "single-summary.keep", None)
+    store.set_setting("", "attempts", None)
     assert scope() is None
 
 
@@ -68,6 +71,6 @@ def test_a_store_that_cannot_be_read_changes_nothing(tmp_path):
 
 
 def test_a_value_of_another_version_is_ignored(store):
-    store.set_setting("", "single-summary.verbosity", "chatty")
+    store.set_setting("", "effort", "chatty")
     store.set_setting("", "forgotten", 1)
-    assert with_saved_settings(settings(), store).verbosity is None
+    assert with_saved_settings(settings(), store).effort is None
