@@ -21,6 +21,12 @@ LONGEST_DETAIL = 20_000
 PART_LENGTH = 8
 """Characters of a key's part that is hidden, as in `sk-proj-...`."""
 
+SHOWN_LENGTH = 4
+"""Characters of a key that are shown where a server masks the others."""
+
+_MASK = r"(?:[*•…]|\.{3}|[xX]{4})"
+"""What servers write in place of the middle of a key."""
+
 HIDDEN = "***"
 
 KEYRING_SERVICE = "nbchat"
@@ -297,6 +303,20 @@ def redact(text: str, secret: str) -> str:
         return text.replace(secret, HIDDEN) if len(secret) >= SHORTEST else text
     for form in (secret, quote(secret, safe=""), secret[::-1]):
         text = _without_parts(text.replace(form, HIDDEN), form)
+    return _without_ends(text, secret)
+
+
+def _without_ends(text: str, secret: str) -> str:
+    """A text in which a key that the server has masked shows its last four characters.
+
+    Servers mask the middle of a key and echo both of its ends.
+    """
+    for size in range(PART_LENGTH - 1, 2, -1):
+        begins = rf"(?<![\w-]){re.escape(secret[:size])}(?={_MASK})"
+        text = re.sub(begins, "", text)
+    for size in range(PART_LENGTH - 1, SHOWN_LENGTH, -1):
+        ends = rf"({_MASK}){re.escape(secret[-size:])}(?![\w-])"
+        text = re.sub(ends, rf"\g<1>{secret[-SHOWN_LENGTH:]}", text)
     return text
 
 

@@ -124,7 +124,9 @@ def compaction_html(compaction: Compaction) -> str:
 def divider_html(compaction: Compaction) -> str:
     """Render a compaction as the panel's line between messages; it opens like one."""
     figures = _figures(compaction)
-    if compaction.is_active and _titles(compaction) is TITLES["summary"]:
+    if compaction.status == "undone":
+        figures = _undone_text(compaction).partition(": ")[2]
+    elif compaction.is_active and _titles(compaction) is TITLES["summary"]:
         figures = f"{compaction.tokens_before:,} → {compaction.tokens_after:,} tokens"
     return (
         f'<details class="nbc-banner" data-divider data-state="'

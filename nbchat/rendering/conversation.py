@@ -10,7 +10,7 @@ from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.rendering.banners import CELL_STYLE, compaction_html, compaction_text
 from nbchat.rendering.entries import entry_html, request_text
-from nbchat.rendering.markdown import code_style
+from nbchat.rendering.markdown import code_style, with_boxes
 
 SPEAKERS = {"user": "You", "assistant": "Assistant", "tool": "Result"}
 
@@ -21,7 +21,6 @@ STYLE = """
 .nbc-said > .nbc-user { width: auto; max-width: none; margin: 0; padding: 0; }
 .nbc-said > .nbc-user { background: none; }
 .nbc-said :is(pre, details) { margin: 4px 0; }
-.nbc-said .nbc-code { margin: 8px 0; }
 """
 """CSS of messages outside the panel, where its stylesheet may not be loaded."""
 
@@ -59,7 +58,7 @@ def _html(part: Entry | Compaction) -> str:
     has_speaker = not (part.is_call or part.is_by_nbchat)
     label = SPEAKERS.get(part.role, "") if has_speaker else ""
     speaker = f"<strong>{label}</strong>" if label else ""
-    inside = entry_html(part)
+    inside = with_boxes(entry_html(part))
     return f'<div class="nbc-said">{speaker}{inside}</div>' if inside else ""
 
 

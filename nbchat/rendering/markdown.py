@@ -78,11 +78,13 @@ _COLOURS = {
     "light-dark(#9a3412, #ffb38a)": "na no gd gr err",
 }
 
+CODE_BOX = (
+    "margin:8px 0;padding:8px 12px;overflow:auto;border:1px solid rgba(128,128,128,0.4)"
+    ";border-radius:6px;background-color:rgba(128,128,128,0.08)"
+)
+"""A code block's own style: pages that show a notebook drop its style sheets."""
+
 CODE_STYLE = """
-.nbc-cell .nbc-code { margin: 8px 0; padding: 8px 12px; overflow: auto;
-  border: 1px solid var(--jp-border-color2, light-dark(#d0d7de, #444c56));
-  background: var(--jp-layout-color2, light-dark(#f6f8fa, #22272e));
-  border-radius: 6px; }
 [data-jp-theme-light="true"] .nbc-cell { color-scheme: light; }
 [data-jp-theme-light="false"] .nbc-cell { color-scheme: dark; }
 """
@@ -150,8 +152,15 @@ def markdown_cell_html(text: str) -> str:
     JupyterLab lets MathJax read a cell's HTML, and its `\href` takes any address.
     """
     style = f"<style>{code_style()}</style>" if "```" in text or "~~~" in text else ""
-    inside = markdown_html(text)
+    inside = with_boxes(markdown_html(text))
     return f'<div class="nbc-cell mathjax_ignore">{style}{inside}</div>'
+
+
+def with_boxes(html: str) -> str:
+    """Safe HTML whose code blocks look like boxes without a stylesheet."""
+    return html.replace(
+        '<pre class="nbc-code"', f'<pre style="{CODE_BOX}" class="nbc-code"'
+    )
 
 
 def code_style() -> str:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from labkit import Notebook
 from panel_page import OpenPanelPage
-from panels import choose, is_idle, panel_of, say, scripted
+from panels import OWN, choose, is_idle, panel_of, say, scripted
 from playwright.sync_api import Page, expect
+
+from nbchat.jupyter.panel.chat_ui import FALLBACK_TEXT
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
@@ -83,7 +85,7 @@ def test_a_notebook_without_its_kernel_says_in_a_line_what_the_panel_was(
     notebook = open_notebook(scripted("says('The answer.')"))
     panel = panel_of(notebook)
     line = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)").get_by_text(
-        "run this cell to open it"
+        FALLBACK_TEXT
     )
     expect(line).to_be_attached()
     expect(line).to_be_hidden()
@@ -96,11 +98,35 @@ def test_a_notebook_without_its_kernel_says_in_a_line_what_the_panel_was(
         expect(line).to_be_visible()
         shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea")
         told = shown.inner_text()
-        assert "Chat panel of nbchat" in told
+        assert "%load_ext nbchat\n%chat" in told
         assert "model not found" not in told
         assert "Loading" not in told
         assert "The " not in told  # neither question nor answer
     screenshot("closed")
+
+
+def test_after_a_restart_a_click_reopens_the_chat_with_what_was_typed(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    panel = panel_of(open_notebook(OWN))
+    box = panel.locator(".nbc-input")
+    expect(box).to_be_focused()  # `%chat` was run to type here
+    expect(box).to_be_in_viewport(ratio=1)
+    page.keyboard.type("half a question")
+    page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.context.sessionContext"
+        ".session.kernel.restart()"
+    )
+    reopen = panel.get_by_role("button", name="Reopen chat")
+    expect(reopen).to_be_visible()
+    expect(panel.get_by_role("alert")).to_have_text("The kernel restarted.")
+    screenshot("restarted")
+    reopen.click()
+    expect(reopen).to_be_hidden()
+    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
+    expect(box).to_have_value("half a question")
+    say(panel, "And?")
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("I see.")
 
 
 def test_a_notebook_saved_with_its_widgets_says_that_the_kernel_is_gone(
@@ -114,7 +140,7 @@ def test_a_notebook_saved_with_its_widgets_says_that_the_kernel_is_gone(
     notebook.close()
     page.evaluate(REOPEN, [notebook.name, True])
     shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea")
-    told = "The kernel has stopped or restarted. To open a chat, run the cell again."
+    told = "This chat is closed. Run this cell again to go on."
     expect(shown.get_by_role("alert")).to_have_text(told)
     expect(shown).not_to_contain_text("busy")
     expect(shown).not_to_contain_text("The answer.")

@@ -63,7 +63,7 @@ def test_a_kernel_that_dies_while_it_answers_leaves_one_clear_line(
     notebook.start(1)
     alert = panel.get_by_role("alert")
     expect(alert).to_have_count(1)
-    expect(alert).to_contain_text("The kernel has stopped or restarted.")
+    expect(alert).to_contain_text("The kernel restarted.")
     expect(panel.locator(".nbc-live")).to_contain_text("word word")
     expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
     screenshot("died")
@@ -84,15 +84,11 @@ def test_a_second_view_of_a_chat_whose_kernel_has_ended_says_so(
         "async () => { const context = window.jupyterapp.shell.currentWidget.context"
         f".sessionContext; await context.{ended} }}"
     )
-    expect(panel.get_by_role("alert")).to_contain_text(
-        "The kernel has stopped or restarted."
-    )
+    expect(panel.get_by_role("alert")).to_contain_text("The kernel restarted.")
     notebook.execute("docmanager:clone")
     expect(page.locator(".nbc")).to_have_count(2)
     second = page.locator(".nbc").last
-    expect(second.get_by_role("alert")).to_contain_text(
-        "The kernel has stopped or restarted."
-    )
+    expect(second.get_by_role("alert")).to_contain_text("This chat is closed.")
     expect(second).not_to_contain_text("busy")
 
 
@@ -105,6 +101,4 @@ def test_a_kernel_without_work_that_never_answers_is_not_called_busy_for_long(
     notebook.run(1)
     notebook.execute("docmanager:clone")
     second = page.locator(".nbc").last
-    expect(second.get_by_role("alert")).to_contain_text(
-        "The kernel has stopped or restarted."
-    )
+    expect(second.get_by_role("alert")).to_contain_text("This chat is closed.")

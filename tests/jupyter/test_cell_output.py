@@ -2,15 +2,18 @@
 
 import contextlib
 import io
+import re
 from collections.abc import Iterator
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
+import nbformat
 import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from ipywidgets import Button
+from nbconvert import HTMLExporter
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.live_output import NotebookOutput, PrintedOutput
@@ -31,6 +34,7 @@ from nbchat.conversation.session import Session
 from nbchat.errors import ConnectionFailed, NbchatError, RequestRefused
 from nbchat.jupyter.cell_output import HOW_TO_RETRY, RETRY_ANSWERED, Conversation, show
 from nbchat.providers.base import ReplyStream, Request
+from nbchat.rendering.markdown import markdown_cell_html
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, fails, says
 
@@ -170,10 +174,27 @@ def test_no_picture_of_an_answer_is_fetched_and_no_html_of_it_runs():
     assert "onerror" not in answer["text/html"].replace("&lt;img src=x onerror", "")
 
 
-def test_code_blocks_of_a_transcript_have_a_border_and_colours():
-    html = Conversation(Session([Entry("assistant", TABLE)]))._repr_html_()
-    assert ".nbc-cell .nbc-code { margin: 8px 0;" in html
-    assert ".nbc-code .k" in html
+BLOCKS = "First:\n\n```python\nx = 1\n```\n\n```sql\nSELECT 1\n```\n\nThen prose."
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        Conversation(Session([Entry("assistant", BLOCKS)]))._repr_html_(),
+        markdown_cell_html(BLOCKS),
+    ],
+    ids=["a transcript", "a cell"],
+)
+def test_code_blocks_are_boxes_where_a_page_drops_style_sheets(html):
+    assert ".nbc-code .k" in html  # coloured where they are kept
+    output = nbformat.v4.new_output("display_data", {"text/html": html})
+    cell = nbformat.v4.new_code_cell("%%chat\nhi", outputs=[output])
+    saved = nbformat.v4.new_notebook(cells=[cell])
+    page, _ = HTMLExporter(template_name="basic").from_notebook_node(saved)
+    shown = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    boxes = re.findall(r'<pre [^>]*style="([^"]+)"', shown)
+    assert len(boxes) == 2
+    assert all("border:1px" in box and "background" in box for box in boxes)
 
 
 def test_a_conversation_can_be_shown_without_widgets():

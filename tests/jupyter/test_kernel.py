@@ -105,5 +105,5 @@ def test_the_line_for_where_there_is_no_panel_is_the_same_in_every_run(kernel):
         ["application/vnd.jupyter.widget-view+json", "text/plain"],
         ["text/html"],
     ]
-    assert "run this cell to open it" in first[1]["text/html"]
+    assert "%load_ext nbchat\n%chat" in first[1]["text/html"]
     assert first[1] == second[1]

@@ -142,6 +142,8 @@ def test_a_login_in_the_address_is_sent_but_in_no_log(server, caplog):
         ("ends with t-0123456789", "ends with ***"),
         (f"reversed {KEY[::-1]}", "reversed ***"),
         (f"a part reversed {KEY[::-1][3:15]}!", "a part reversed ***!"),
+        ("Incorrect key sk-can*********6789.", "Incorrect key *********6789."),
+        ("Incorrect key sk-c…56789", "Incorrect key …6789"),
         ("sk-cana is too short", "sk-cana is too short"),
         ("", ""),
     ],

@@ -42,6 +42,7 @@ from nbchat.rendering.entries import (
     waiting_html,
 )
 from nbchat.rendering.markdown import (
+    CODE_BOX,
     _cleaned,
     code_style,
     markdown_cell_html,
@@ -215,6 +216,7 @@ def assert_harmless(html: str) -> None:
     html.encode()
     for style in (CELL_STYLE, CELL_STYLE + STYLE + code_style(), code_style()):
         html = html.replace(f"<style>{style}</style>", "")
+    html = html.replace(f' style="{CODE_BOX}"', "")
     elements = Elements(html)
     assert elements.faults == []
     for tag, attributes in elements.found:

@@ -64,10 +64,10 @@ _FALLBACK_STYLE = """
 # Hidden for three seconds, until the panel is drawn. By `>` the browser need not search
 # a whole conversation at each new word.
 
-FALLBACK_TEXT = (
-    "Chat panel of nbchat. If it does not show, run this cell to open it, "
-    "or chat in cells with %%chat."
-)
+FALLBACK_TEXT = "This chat is closed. To open it, run this in one cell:"
+
+FALLBACK_CODE = "%load_ext nbchat\n%chat"
+"""Works alone, also after a restart of the kernel."""
 
 
 class Branch(Protocol):
@@ -111,6 +111,8 @@ class ChatUI(anywidget.AnyWidget):
     )
     _side: Any = None
     """The tab beside the notebook, if there is one."""
+    _is_shown = False
+    """Whether a cell has shown the panel, and no view has opened since."""
 
     def __init__(
         self,
@@ -194,7 +196,9 @@ class ChatUI(anywidget.AnyWidget):
         which a panel hides. It is the same in every run.
         """
         bundle, _metadata = self._repr_mimebundle_() or ({"text/plain": repr(self)}, {})
-        line = f'<div class="nbc-closed">{FALLBACK_TEXT}</div>'
+        code = f"<pre>{FALLBACK_CODE}</pre>"
+        line = f'<div class="nbc-closed">{FALLBACK_TEXT}{code}</div>'
+        self._is_shown = True
         html = f"<style>{_FALLBACK_STYLE}</style>{line}"
         display(bundle, raw=True)  # type: ignore[no-untyped-call]
         display({"text/html": html}, raw=True)  # type: ignore[no-untyped-call]
@@ -297,7 +301,8 @@ class ChatUI(anywidget.AnyWidget):
         self._sync.reply_here()
         match protocol.received(content):
             case protocol.Hello():
-                self._sync.show()
+                is_new, self._is_shown = self._is_shown, False
+                self._sync.show(is_new=is_new)
                 self._runner.warm_up()
             case protocol.Resync():
                 self._sync.show()

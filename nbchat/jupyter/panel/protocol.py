@@ -843,9 +843,11 @@ class Snapshot:
     """The state after batch number `seq`, with the newest items.
 
     `before` is the key to ask for earlier ones with; null when these are the first.
+    `is_new` for the first view after a cell has shown the panel.
     """
 
     seq: Amount
+    is_new: bool
     items: tuple[Item, ...]
     before: Amount | None
     live: dict[Kind, Live]

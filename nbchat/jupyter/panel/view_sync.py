@@ -69,12 +69,16 @@ class ViewSync:
         with self._changed:
             self._context = copy_context()
 
-    def show(self) -> None:
-        """Send a snapshot: the view that asks draws nothing until one has come."""
+    def show(self, *, is_new: bool = False) -> None:
+        """Send a snapshot: the view that asks draws nothing until one has come.
+
+        `is_new` for the first view after a cell has shown the panel.
+        """
         with self._changed:
             self._flush()
             snapshot = self._snapshot()
-            self._send({"type": "snapshot", "seq": self._sequence, **snapshot})
+            head = {"type": "snapshot", "seq": self._sequence, "is_new": is_new}
+            self._send({**head, **snapshot})
 
     def close(self) -> None:
         """Send what is left and end the thread."""

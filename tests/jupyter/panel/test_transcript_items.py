@@ -123,11 +123,12 @@ def test_without_notifications_manual_and_failed_compactions_are_shown(
     assert len(shown(*events, notifies=False).items) == 1
 
 
-def test_an_undone_compaction_changes_its_banner_and_adds_a_notice() -> None:
+def test_an_undone_compaction_says_so_once_on_its_own_line() -> None:
     undone = Compaction("c1", 0, 2, "S", status="undone", messages=2)
     view = shown(Compacted(RECORD), TextDelta("x"), CompactionUndone(undone))
+    assert list(view.items) == [0]
     assert "Compaction undone" in view.items[0]
-    assert "sees the original 2 messages again" in view.items[1]
+    assert "sees the original 2 messages again" in view.items[0]
 
 
 @pytest.mark.parametrize(
@@ -138,17 +139,18 @@ def test_an_undone_compaction_changes_its_banner_and_adds_a_notice() -> None:
         ("regenerated", "Summary regenerated"),
     ],
 )
-def test_a_changed_compaction_changes_its_banner_and_adds_a_notice(
+def test_a_changed_compaction_is_shown_on_its_line_or_below_without_one(
     change: Change, words: str
 ) -> None:
     changed = replace(RECORD, summary="<summary>T</summary>")
     begun = [CompactionStarted("manual", 4, 900)] if change == "regenerated" else []
     view = shown(Compacted(RECORD), *begun, CompactionChanged(changed, change))
-    assert list(view.items) == [0, 1]
+    assert list(view.items) == [0]
     assert "<p>T</p>" in view.items[0]
     assert "Compaction occurred" in view.items[0]
-    assert words in view.items[1]
-    assert "running" not in view.items[1]
+    assert "running" not in view.items[0]
+    hidden = shown(CompactionChanged(AUTOMATIC, change), notifies=False)
+    assert words in hidden.items[0]
     assert view.state["activity"] == ""
 
 

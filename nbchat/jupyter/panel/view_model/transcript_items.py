@@ -152,12 +152,18 @@ class Banners:
             case Compacted(compaction):
                 return self._add(compaction)
             case CompactionUndone(compaction) | CompactionChanged(compaction):
-                return [*self._redraw(compaction), *self._end(notice_html(event))]
+                return self._change(compaction, notice_html(event))
             case CompactionSkipped(_, trigger) if self._is_quiet(trigger):
                 return self.drop_running()
             case CompactionSkipped() | CompactionFailed():
                 return self._end(notice_html(event))
         return []
+
+    def _change(self, compaction: Compaction, notice: str) -> list[Operation]:
+        """Show a change once: on the compaction's line, or below without one."""
+        shown = self._redraw(compaction)
+        has_line = compaction.id in self.keys
+        return [*shown, *(self.drop_running() if has_line else self._end(notice))]
 
     def drop_running(self) -> list[Operation]:
         """Remove the banner of a compaction that runs."""
@@ -180,7 +186,9 @@ class Banners:
         key = self.keys.get(compaction.id)
         if key is None and self._is_quiet(compaction.trigger):
             return []
-        return self._items.show(divider_html(compaction), key=key)
+        shown = self._items.show(divider_html(compaction), key=key)
+        self.keys[compaction.id] = shown[0]["key"]
+        return shown
 
     def _end(self, html: str) -> list[Operation]:
         key, self.running = self.running, None

@@ -48,19 +48,14 @@ function meterLines({ tokens, threshold, context, guard, window }, share) {
 }
 
 /** @param {Parts} parts @param {Protocol.SomeState} state @param {boolean} isGone */
-export function drawModel({ model: opener, answering, dot }, state, isGone) {
+export function drawModel({ model: opener, dot }, state, isGone) {
   const { phase, model } = state;
   /** @type {Record<string, string>} */
   const names = { starting: "starting …", failed: "no model" };
   opener.textContent = names[phase ?? ""] ?? model ?? (isGone ? "not connected" : "connecting …");
   opener.disabled = phase !== "ready" || isGone;
   const trial = state.is_trial ? "a small trial model with poor answers; " : "";
-  answering.textContent = phase === "ready" && model ? model.slice(model.indexOf(":") + 1) : "";
-  answering.hidden = !answering.textContent;
-  answering.disabled = opener.disabled;
-  answering.setAttribute("aria-label", `Model of the next message: ${model ?? ""}`);
   opener.title = model ? `${model}: ${trial}choose another model` : "";
-  answering.title = opener.title;
   opener.toggleAttribute("data-trial", Boolean(state.is_trial) && phase === "ready");
   dot.dataset.state = isGone ? "gone" : dotState(state);
 }

@@ -77,7 +77,7 @@ export class Box {
     this.onInput();
   }
 
-  // A draft outlives its view, in this tab: the cell may be run again.
+  // A draft outlives its view and its kernel, in this tab: the cell may be run again.
   keepDraft() {
     const { parts, editing, state } = this.panel;
     const text = editing.isOn ? editing.draft : parts.input.value;
@@ -86,8 +86,15 @@ export class Box {
     sessionStorage.setItem(pastesKey(state), JSON.stringify(this.pastes.within(text)));
   }
 
+  // After a restart the chat of this place has another id.
   restoreDraft() {
-    const { parts, state } = this.panel;
+    const { parts, state: now, notebook } = this.panel;
+    const place = `nbchat-chat-${notebook.place}`;
+    const before = notebook.place ? sessionStorage.getItem(place) : null;
+    if (notebook.place && now.chat_id) sessionStorage.setItem(place, now.chat_id);
+    const known = [now.chat_id, before].find((id) => id && sessionStorage.getItem(draftKey({ chat_id: id })));
+    if (!known) return;
+    const state = { chat_id: known };
     const text = sessionStorage.getItem(draftKey(state));
     const pasted = JSON.parse(sessionStorage.getItem(pastesKey(state)) ?? "[]");
     for (const each of pasted) this.pastes.add(each);

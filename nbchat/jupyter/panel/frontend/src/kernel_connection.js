@@ -25,6 +25,11 @@ export class KernelLink {
     return this.panel.model.widget_manager?.kernel; // null where there is none
   }
 
+  // Whether there is a kernel that could open the chat again
+  get isRunning() {
+    return ["idle", "busy"].includes(this.kernel?.status ?? "");
+  }
+
   // Voilà does not report to its widgets that a kernel ended.
   listenToStatus() {
     const { statusChanged } = this.kernel ?? {};
@@ -58,7 +63,7 @@ export class KernelLink {
 
   // Once a second: ask again for what did not arrive
   tick() {
-    if (this.isGone) return;
+    if (this.isGone) return this.panel.drawGone(); // another kernel may be there by now
     if (this.isLost()) return this.setGone(true);
     const { sequence, state } = this.panel;
     const isNew = sequence === null;

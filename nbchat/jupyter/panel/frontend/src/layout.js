@@ -9,20 +9,27 @@ export const SILENT = "The kernel is not responding: it is running a cell or has
 const FOREIGN =
   "This page and the kernel have different versions of nbchat. Reload the page.";
 
+/** @type {Record<string, Record<string, string>>} by the headings of their groups */
 const MENU = {
-  new: "New session",
-  sessions: "Sessions",
-  history: "History",
-  pins: "Pins",
-  compact: "Compact",
-  remove: "Remove text permanently …",
-  side: "Show beside the notebook",
-  back: "Move back into the notebook",
-  policy: "Compaction policy",
-  servers: "MCP servers",
-  cells: "Let the model edit and run cells",
-  noCells: "Stop letting the model edit and run cells",
-  settings: "Settings",
+  Conversation: {
+    new: "New session",
+    sessions: "Sessions",
+    history: "History",
+    remove: "Remove text permanently …",
+  },
+  "What the model gets": {
+    pins: "Pins",
+    compact: "Compact",
+    policy: "Compaction policy",
+    servers: "MCP servers",
+    cells: "Let the model edit and run cells",
+    noCells: "Stop letting the model edit and run cells",
+  },
+  "This panel": {
+    side: "Show beside the notebook",
+    back: "Move back into the notebook",
+    settings: "Settings",
+  },
 };
 
 const EDITING = "Editing an earlier message. The original stays in your sessions.";
@@ -52,9 +59,16 @@ function headParts() {
   more.setAttribute("aria-haspopup", "menu");
   more.setAttribute("aria-expanded", "false");
   const menu = tag("div", "nbc-menu", { role: "menu", "aria-label": "More", hidden: "" });
-  menu.append(...Object.entries(MENU).map(([name, label]) => menuItem(name, label)));
+  menu.append(...Object.entries(MENU).map(([title, items]) => menuGroup(title, items)));
   const header = tag("header", "nbc-header", {}, dot, model, meter, more, menu);
   return { header, dot, model, meter, meterText, meterBar, context, more, menu };
+}
+
+/** @param {string} title @param {Record<string, string>} items */
+function menuGroup(title, items) {
+  const heading = tag("div", "nbc-menu-title", { "aria-hidden": "true" }, title);
+  const shown = Object.entries(items).map(([name, label]) => menuItem(name, label));
+  return tag("div", "nbc-menu-group", { role: "group", "aria-label": title }, heading, ...shown);
 }
 
 /** @param {string} name @param {string} label */
@@ -89,7 +103,9 @@ function middleParts() {
 }
 
 function footParts() {
-  const gone = tag("div", "nbc-gone", { role: "alert" });
+  const goneText = tag("span", "", { role: "alert" });
+  const reopen = button("nbc-reopen nbc-primary", "Reopen chat", "Load nbchat and run this cell again");
+  const gone = tag("div", "nbc-gone", {}, goneText, reopen);
   const foreign = tag("div", "nbc-gone", { role: "alert" }, FOREIGN);
   const queue = tag("ul", "nbc-queue", { "aria-label": "Queued messages" });
   const listId = `nbc-choices-${newToken()}`; // several panels may be on one page
@@ -106,18 +122,19 @@ function footParts() {
   mention.setAttribute("aria-label", "Attach from the notebook");
   const stop = iconButton("nbc-stop", "stop", "Stop", "Stop the answer (Escape)");
   const send = iconButton("nbc-send", "send", "Send", "Send the message (Enter)", "submit");
-  const answering = button("nbc-composer-model", "", "Choose another model");
-  answering.setAttribute("aria-haspopup", "dialog");
-  const buttons = tag("div", "nbc-buttons", {}, attach, mention, answering, tag("span"), stop, send);
+  const buttons = tag("div", "nbc-buttons", {}, attach, mention, tag("span"), stop, send);
   const form = tag("form", "nbc-form", {}, attachments, input, buttons);
-  const pressed = { attach, mention, answering, stop, send };
+  const pressed = { attach, mention, stop, send };
   const boxes = { editing, cancelEditing, attachments, choices, form, input, ...pressed };
-  return { gone, foreign, queue, ...boxes };
+  return { gone, goneText, reopen, foreign, queue, ...boxes };
 }
 
-/** @param {boolean} isEmpty */
-export function goneText(isEmpty) {
-  const cure = "voila" in document.body.dataset ? "reload the page" : "run the cell again";
-  if (isEmpty) return `The kernel has stopped or restarted. To open a chat, ${cure}.`;
-  return `The kernel has stopped or restarted. You can still read the conversation; to continue, ${cure}.`;
+/** What is said of a chat whose kernel is gone
+ * @param {{ wasOpen: boolean, isRunning: boolean, canReopen: boolean }} about the page
+ */
+export function goneText({ wasOpen, isRunning, canReopen }) {
+  if ("voila" in document.body.dataset) return "The kernel stopped. Reload the page to go on.";
+  const seen = !isRunning ? "The kernel stopped." : wasOpen ? "The kernel restarted." : "This chat is closed.";
+  if (canReopen) return seen;
+  return isRunning ? `${seen} Run this cell again to go on.` : `${seen} Start it and run this cell again to go on.`;
 }

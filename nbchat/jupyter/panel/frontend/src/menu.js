@@ -32,7 +32,7 @@ export class Menu {
   }
 
   get all() {
-    return /** @type {HTMLButtonElement[]} */ ([...this.panel.parts.menu.children]);
+    return /** @type {HTMLButtonElement[]} */ ([...this.panel.parts.menu.querySelectorAll("button")]);
   }
 
   get items() {
@@ -116,6 +116,8 @@ export class Menu {
       item.title = item.disabled ? "Wait for the answer or stop it" : name === "cells" ? CELLS : "";
       item.textContent = `${label}${notes[name] ?? ""}`;
     }
+    const { menu } = this.panel.parts;
+    for (const group of /** @type {Iterable<HTMLElement>} */ (menu.children)) group.hidden = !group.querySelector("button:not([hidden])");
     more.disabled = phase !== "ready" || isGone;
     if (more.disabled) this.hide();
   }

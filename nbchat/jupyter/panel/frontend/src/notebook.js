@@ -76,11 +76,13 @@
  * @property {string} id
  * @property {string} status
  * @property {{ connect: (react: StatusListener) => void, disconnect: (react: StatusListener) => void }} statusChanged
- * @property {(asked: { code: string, stop_on_error: boolean, allow_stdin: boolean }, disposes: boolean, metadata: { cellId: string }) => Future} requestExecute
+ * @property {(asked: { code: string, silent?: boolean, stop_on_error: boolean, allow_stdin: boolean }, disposes: boolean, metadata: { cellId: string }) => Future} requestExecute
  */
 
 const ACTIVATING_EVENTS = ["pointerdown", "focusin"];
 const OUTLINED_MILLISECONDS = 2000;
+const OPENS = /^\s*%(?:chat|nbchat)\s*$/m;
+const LOAD = "%load_ext nbchat";
 
 export class NotebookCells {
   /** @param {ChatPanel} panel */
@@ -109,6 +111,51 @@ export class NotebookCells {
 
   get cells() {
     return this.known.sharedModel.cells;
+  }
+
+  /** The panel's own cell, where it is in one */
+  get own() {
+    return /** @type {HTMLElement | null} */ (this.panel.parts.root.closest(".jp-Cell"));
+  }
+
+  /** Which cell of which notebook shows the panel; empty where that is unknown */
+  get place() {
+    const { own, model } = this;
+    const path = this.panel.model.widget_manager?.context?.path ?? "";
+    return own && model ? `${path} ${this.cells[indexOf(own)]?.id}` : path;
+  }
+
+  /** Whether the panel's own cell opens a chat with nothing but nbchat */
+  get opensHere() {
+    const { own, model } = this;
+    return Boolean(own && model && OPENS.test(this.cells[indexOf(own)]?.source ?? ""));
+  }
+
+  /** After a restart: load nbchat, and run the panel's own cell again. */
+  async reopen() {
+    const { own } = this;
+    const { kernel } = this.panel.link;
+    if (!own || !kernel || !this.opensHere) return;
+    const index = indexOf(own);
+    const cell = /** @type {CodeCell} */ (this.known.cells.get(index));
+    kernel.requestExecute({ code: LOAD, silent: true, stop_on_error: true, allow_stdin: false }, true, { cellId: "" });
+    cell.outputs.clear();
+    await runCell(cell, kernel, this.cells[index].id);
+  }
+
+  /** A cell has just opened the panel: bring the box in sight and let the person type. */
+  enter() {
+    const { own } = this;
+    const { form, input } = this.panel.parts;
+    const focused = document.activeElement;
+    const isHere = focused === document.body || own?.closest(".jp-Notebook")?.contains(focused);
+    const active = own?.closest(".jp-Notebook")?.querySelector(".jp-Cell.jp-mod-active");
+    const isRunHere = active === own || (active && indexOf(active) === indexOf(/** @type {HTMLElement} */ (own)) + 1);
+    if (!own || !isHere || !isRunHere || !document.hasFocus()) return;
+    requestAnimationFrame(() => {
+      form.scrollIntoView({ block: "nearest" });
+      if (!input.disabled) input.focus({ preventScroll: true });
+    });
   }
 
   note() {

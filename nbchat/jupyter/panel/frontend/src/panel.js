@@ -47,13 +47,14 @@ import { Transcript } from "./transcript.js";
  * @property {(name: string, react: (message: Protocol.KernelToView) => void) => void} on
  * @property {(name: string, react: (message: Protocol.KernelToView) => void) => void} off
  * @property {(message: Protocol.ViewToKernel) => void} send
- * @property {{ kernel?: Kernel | null, context?: { model?: NotebookModel } }} [widget_manager]
+ * @property {{ kernel?: Kernel | null, context?: { model?: NotebookModel, path?: string } }} [widget_manager]
  */
 
 /** @typedef {Protocol.Events["events"][number]} Operation */
 /** @typedef {{ focus: string, keep: number | null, upto?: number | null }} Compaction One by hand */
 
 const PROTOCOL = 1;
+const CHANGES = /^\/(?:undo|redo|edit|include|exclude)\b/; // commands that change an earlier line
 const QUEUED_SHOWN = 1_000; // characters of a message that waits
 
 /** @param {{ model: Model, el: HTMLElement }} widget */
@@ -77,6 +78,7 @@ class Panel {
     /** @type {Protocol.SomeState & { queue: string[], is_busy: boolean, waiting: NonNullable<Protocol.SomeState['waiting']> }} */
     this.state = { queue: [], is_busy: false, retry: null, waiting: [] };
     this.isFrozen = false; // after Stop: later text is not shown
+    this.showsChange = false; // after /undo and the like: its line comes in sight
     /** @type {(() => void)[]} */
     this.undo = [];
     this.link = new KernelLink(this);
@@ -172,12 +174,14 @@ class Panel {
   /** @param {Protocol.Snapshot} snapshot */
   restore(snapshot) {
     if (this.sequence === snapshot.seq) return;
+    const isNew = this.sequence === null && snapshot.is_new;
     this.sequence = snapshot.seq;
     this.branches.clear();
     this.transcript.restore(snapshot);
     this.setState(snapshot.state);
     this.box.restoreDraft();
     this.draw();
+    if (isNew) this.notebook.enter();
   }
 
   /** @param {Protocol.Events} batch */
@@ -279,11 +283,14 @@ class Panel {
   }
 
   drawGone() {
-    const { root, gone } = this.parts;
+    const { root, gone, goneText: shown, reopen } = this.parts;
     const { isEmpty } = this.transcript;
-    const text = goneText(isEmpty);
-    if (gone.textContent !== text) gone.textContent = text;
+    const { isRunning } = this.link;
+    const canReopen = this.isGone && isRunning && this.notebook.opensHere;
+    const text = this.isGone ? goneText({ wasOpen: this.sequence !== null, isRunning, canReopen }) : "";
+    if (shown.textContent !== text) shown.textContent = text;
     gone.hidden = !this.isGone;
+    reopen.hidden = !canReopen;
     root.classList.toggle("nbc-is-gone", this.isGone);
     root.classList.toggle("nbc-is-closed", this.isGone && isEmpty);
   }
@@ -363,14 +370,13 @@ class Panel {
   // The user
 
   listenToUser() {
-    const { root, stop, scroller, jump, model, answering } = this.parts;
+    const { root, stop, scroller, jump, model, reopen } = this.parts;
     for (const name of ["keydown", "keypress", "keyup"]) {
       root.addEventListener(name, (event) => event.stopPropagation());
     }
     stop.addEventListener("click", () => this.stop());
-    for (const opener of [model, answering]) {
-      opener.addEventListener("click", () => this.modelDialog.open(opener));
-    }
+    model.addEventListener("click", () => this.modelDialog.open(model));
+    reopen.addEventListener("click", () => this.notebook.reopen());
     this.parts.meter.addEventListener("click", () => this.context.openFromMeter());
     scroller.addEventListener("scroll", () => this.transcript.onScroll());
     jump.addEventListener("click", () => this.jump());
@@ -448,7 +454,8 @@ class Panel {
    * @param {string} text
    */
   expectTurn(text) {
-    this.transcript.isPinned = true;
+    this.showsChange = CHANGES.test(text);
+    if (!this.showsChange) this.transcript.isPinned = true;
     this.link.expectMessage();
     this.setState({ is_busy: true, queue: [...this.state.queue, text] });
     this.draw();

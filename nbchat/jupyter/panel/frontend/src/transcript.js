@@ -86,9 +86,13 @@ export class Transcript {
     const fresh = this.itemOf(item);
     const known = this.items.get(key);
     this.items.set(key, fresh);
-    if (known) this.redraw(known, fresh);
-    else if (!this.attachResult(fresh, log)) log.append(fresh);
-    return !known || known.matches("[data-state='running']") ? fresh : null;
+    if (known) {
+      this.redraw(known, fresh);
+      this.showChange(fresh);
+    }
+    if (!known && !this.attachResult(fresh, log)) log.append(fresh);
+    const isChanged = fresh.matches("[data-divider]") && known?.dataset.state !== fresh.dataset.state;
+    return !known || isChanged || known.matches("[data-state='running']") ? fresh : null;
   }
 
   /** Without a focused element the next key would be a notebook command.
@@ -99,6 +103,19 @@ export class Transcript {
     const hadFocus = known.contains(document.activeElement);
     known.replaceWith(fresh);
     if (hadFocus) (fresh.querySelector("summary") ?? this.panel.parts.scroller).focus({ preventScroll: true });
+  }
+
+  /** What /undo and the like have changed may be out of sight.
+   * @param {HTMLElement} fresh
+   */
+  showChange(fresh) {
+    if (!this.panel.showsChange || !fresh.matches("[data-divider]")) return;
+    this.panel.showsChange = false;
+    const { scroller } = this.panel.parts;
+    const [inner, outer] = [fresh.getBoundingClientRect(), scroller.getBoundingClientRect()];
+    if (inner.top >= outer.top && inner.bottom <= outer.bottom) return;
+    this.isPinned = false;
+    scroller.scrollTop += inner.top - outer.top - 8;
   }
 
   /** @param {ShownItem} item */
