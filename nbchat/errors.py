@@ -1,6 +1,6 @@
 """All errors that nbchat raises on purpose.
 
-NbchatError                   one line: what was seen, and what to do
+NbchatError                   a line for the person, then lines of details
 ├── ConfigError               a setting that cannot work
 ├── AttachmentError           an attachment that cannot be sent
 ├── HistoryError              entries that are not a conversation
@@ -27,8 +27,18 @@ NbchatError                   one line: what was seen, and what to do
 """
 
 
+def with_details(line: str, *details: str) -> str:
+    """The text of an error: a line for the person, then details such as a status."""
+    return "\n".join([line, *filter(None, details)])
+
+
 class NbchatError(Exception):
-    """Base class of all errors here; the text is one line for the user."""
+    """Base class of all errors here: a line for the person, then lines of details."""
+
+    @property
+    def line(self) -> str:
+        """What happened and what to do, without the details."""
+        return str(self).partition("\n")[0]
 
 
 class ConfigError(NbchatError):

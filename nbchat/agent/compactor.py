@@ -55,7 +55,7 @@ Step = Callable[[Flag | None], Events]
 Ask = Callable[[], Generator[Event, None, Reply]]
 
 
-OUTDATED = "the conversation was changed while its summary was written"
+OUTDATED = "The conversation changed while the summary was being written."
 
 OUTDATED_CODE = "outdated"
 
@@ -522,7 +522,7 @@ def run_to_record(
             raise
         failed = _failed(running, error, paid)
         if isinstance(error, Exception) and not isinstance(error, Stopped):
-            logger.exception("a compaction failed; the chat continues without it")
+            logger.exception("A compaction failed. The chat continues without it.")
             return failed
         event = commit(failed)
         if isinstance(error, Stopped):
@@ -536,7 +536,7 @@ def _failed(running: Compaction, error: BaseException, paid: list[Usage]) -> Com
     """The record of a compaction that an error ended, with what it cost."""
     reason = code = "interrupted"
     if isinstance(error, Exception):
-        reason = str(error) if isinstance(error, NbchatError) else repr(error)
+        reason = error.line if isinstance(error, NbchatError) else repr(error)
         code = type(error).__name__
     cost = sum(paid, running.cost)
     return replace(running, status="failed", reason=reason, code=code, cost=cost)

@@ -347,7 +347,7 @@ def _line(event: Event) -> str:
         case ToolRequested(call):
             return terminal_text(f"[{call.tool_name} {call.tool_args}]")
         case RetryScheduled(_, wait, reason):
-            return f"Trying again in {wait:.0f} s: {reason}"
+            return f"{reason} Retrying in {wait:.0f} s."
         case ContentLeftOut(parts, model):
             return left_out_text(parts, model)
         case SavingFailed(reason, is_resolved=is_resolved):

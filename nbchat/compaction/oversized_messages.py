@@ -13,6 +13,7 @@ from nbchat.compaction.shortening import shorten_to_tokens
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import safe_cuts
+from nbchat.errors import with_details
 from nbchat.providers.tokens import TokenCounter
 
 NOTE_TOKENS = 30
@@ -75,10 +76,10 @@ def with_largest_message(error: str, session: Session, counter: TokenCounter) ->
         return error
     words = " ".join(entry.content[: FIRST_WORDS * 2].split())
     first = words if len(words) <= FIRST_WORDS else f"{words[:FIRST_WORDS]}…"
-    return (
-        f'{error}; the largest message is #{index}, "{first}", with about {tokens:,} '
-        f"tokens: exclude it with /exclude {index}"
-    )
+    line, *details = error.splitlines()
+    largest = f'The largest is #{index}, "{first}", with about {tokens:,} tokens.'
+    how = f"/exclude {index} hides it from the model."
+    return with_details(f"{line} {largest} {how}", *details)
 
 
 def _most_each(tokens: Sequence[int], limit: int) -> int:

@@ -213,11 +213,11 @@ def _note(event: ChatEvent) -> str:
         ):
             return notice_text(event)
         case CompactionProgress():
-            return f"compacting, {progress_text(event)}"
+            return f"Compacting, {progress_text(event)}"
         case RetryScheduled(_, wait, reason):
-            return f"trying again in {wait:.0f} s: {reason}"
+            return f"{reason} Retrying in {wait:.0f} s."
         case TurnFinished(reason) if reason in STOP_NOTES and reason != "stopped":
-            return f"incomplete answer: {STOP_NOTES[reason]}"
+            return STOP_NOTES[reason]
         case _:
             return ""
 

@@ -216,7 +216,9 @@ class AnthropicProvider(SdkProvider):
 
     def _served_models(self) -> list[Json]:
         if getattr(self._client, "models", None) is None:
-            raise RequestRefused(f"{self.kind} lists no models; type a model's name")
+            raise RequestRefused(
+                f"{self.endpoint.product} lists no models. Enter the name of one."
+            )
         page = self._client.models.list(timeout=QUESTION_TIMEOUT_SECONDS)
         return [model.to_dict(warnings=False) for model in page]
 

@@ -140,8 +140,8 @@ def refuse_untaken(provider: object, options: RequestOptions) -> None:
     """Raise ConfigError for an option that the provider's API does not have."""
     if isinstance(provider, ChecksOptions) and (names := provider.untaken(options)):
         raise ConfigError(
-            f"{provider.name} does not accept {names[0]}; unset it, or choose a model "
-            "of another provider"
+            f"{provider.name} doesn't accept {names[0]}. Unset it, or choose another "
+            "provider's model."
         )
 
 
@@ -149,7 +149,7 @@ def warn_of_untaken(provider: object, options: RequestOptions) -> None:
     """Warn of options that the provider's API does not have."""
     if isinstance(provider, ChecksOptions):
         for option in provider.untaken(options):
-            line = "%s does not accept %s; the request is sent without it"
+            line = "%s doesn't accept %s, so requests are sent without it."
             logger.warning(line, provider.name, option)
 
 

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 PRICE = 0.5
 """Of what the same tokens cost at once, at both providers."""
 
-EXPIRED = "the batch ended before this request was answered"
+EXPIRED = "The batch ended before this request was answered."
 
 Outcome = Reply | NbchatError
 
@@ -167,7 +167,7 @@ class OpenAIBatches(Batches):
         if batch.status == "failed" and not found:
             faults = batch.errors.data if batch.errors else None
             said = "; ".join(str(each.message) for each in faults or [])
-            raise ConfigError(f"the batch was refused: {said or 'no reason'}")
+            raise ConfigError(f"The batch was refused: {said or 'no reason given'}")
         return found
 
     def _status_and_body(self, outcome: Json) -> tuple[int, Json | None]:
@@ -251,8 +251,8 @@ def batches_of(provider: Provider) -> Batches:
     if type(provider) is OpenAIProvider:
         return OpenAIBatches(provider)
     raise ConfigError(
-        f"nbchat cannot send batches to {provider.name}; use a model of OpenAI or "
-        "Anthropic, or omit batch=True"
+        f"Can't send batches to {provider.name}. Use a model of OpenAI or Anthropic, "
+        "or leave out batch=True."
     )
 
 

@@ -65,8 +65,8 @@ class Line:
         self.received += received
         if self.received > MOST_BYTES:
             endless = ProtocolFault(
-                "the answer was stopped: one event in it is longer than "
-                f"{MOST_BYTES:,} bytes"
+                "Stopped the answer: one event in it is longer than "
+                f"{MOST_BYTES:,} bytes."
             )
             endless.is_retryable = False
             raise endless

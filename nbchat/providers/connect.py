@@ -147,11 +147,11 @@ def list_models(
     listing.join(timeout_seconds)
     problem = listing.problem
     if not (problem or listing.models):
-        problem = f"the server of {kind} lists no models; type a model's name"
+        problem = "The server lists no models. Enter the name of one."
     if listing.is_alive():
         problem = (
-            f"no list of models from {kind} within {timeout_seconds:.0f} s; "
-            "type a model's name"
+            f"The server didn't list its models within {timeout_seconds:.0f} s. "
+            "Enter the name of one."
         )
     listed = [_qualified(kind, model) for model in listing.models]
     others = [*_with_keys(has_key or _has_variable, besides=kind), *_embedded()]
@@ -172,7 +172,7 @@ class _Listing(threading.Thread):
         try:
             self.models = self._provider.models()
         except NbchatError as error:
-            self.problem = str(error)
+            self.problem = error.line
 
 
 def _qualified(kind: str, model: str) -> str:

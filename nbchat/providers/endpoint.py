@@ -32,6 +32,20 @@ HIDDEN = "***"
 KEYRING_SERVICE = "nbchat"
 """The service under which the system keyring has keys, by their variables' names."""
 
+PRODUCTS = {
+    "anthropic": "Anthropic",
+    "openai": "OpenAI",
+    "gemini": "Gemini",
+    "azure": "Azure",
+    "bedrock": "Amazon Bedrock",
+    "vertex": "Vertex AI",
+    "ollama": "Ollama",
+    "openrouter": "OpenRouter",
+    "lmstudio": "LM Studio",
+    "vllm": "vLLM",
+}
+"""Providers as people know them."""
+
 SDK_LOGGERS = ("anthropic", "openai", "httpx2", "httpcore2", "google", "botocore")
 
 SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
@@ -117,6 +131,18 @@ class Endpoint:
         return self.proxy if is_here or not self.is_on_this_machine else ""
 
     @property
+    def product(self) -> str:
+        """The provider as people know it."""
+        return PRODUCTS.get(self.kind, self.kind)
+
+    @property
+    def name(self) -> str:
+        """The server as people know it: the provider, or the address of their own."""
+        if self.is_own and not self.is_on_this_machine:
+            return self.product
+        return urlsplit(self.url).netloc or self.product
+
+    @property
     def host(self) -> str:
         """The server's name."""
         return urlsplit(self.address).hostname or ""
@@ -152,14 +178,16 @@ class Endpoint:
             key = self.read_key().strip()
         except Exception as error:  # noqa: BLE001  # a user's function may raise anything
             cause = type(error).__name__
-            return ConfigError(f"the api_key function for {self.kind} failed: {cause}")
+            return ConfigError(
+                f"The api_key function for {self.product} failed: {cause}."
+            )
         if self.needs_key and not key:
             return missing_key(self.kind, self.key_variable)
         if key.isascii() and key.isprintable():
             return None
         return ConfigError(
-            f"the key for {self.kind} contains invalid characters; "
-            f"copy it again into {self.key_variable}"
+            f"The {self.product} key has characters that no key has. "
+            f"Copy it into {self.key_variable} again."
         )
 
 
@@ -258,7 +286,7 @@ def check_url(address: str, name: str) -> None:
     """
     if not address.startswith(("http://", "https://")):
         shown = address.rpartition("@")[2]  # before it may be a password
-        raise ConfigError(f"{name} {shown!r} must begin with http:// or https://")
+        raise ConfigError(f"{name} must start with http:// or https://, not {shown!r}.")
     try:
         parts = urlsplit(address)
         host, _ = parts.hostname, parts.port
@@ -273,8 +301,8 @@ def check_url(address: str, name: str) -> None:
 def _sent_in_clear(endpoint: Endpoint) -> ConfigError:
     host = endpoint.host
     return ConfigError(
-        f"the key for {endpoint.kind} would be sent to {host} by plain HTTP; use "
-        f"https://, or name http://{host} in the setting api_key_hosts"
+        f"Your {endpoint.product} key would be sent to {host} without encryption. "
+        f"Use https://, or add http://{host} to the setting api_key_hosts."
     )
 
 
@@ -287,8 +315,8 @@ def set_variable(names: Sequence[str]) -> str:
 def missing_key(kind: str, key_variable: str) -> ConfigError:
     """The error for a missing key, with the ways to continue."""
     return ConfigError(
-        f"no key for {kind}: set {key_variable}, "
-        "or use the model 'local:smollm2', which needs none"
+        f"{PRODUCTS.get(kind, kind)} needs an API key. Set {key_variable}, "
+        "or use local:smollm2, which needs none."
     )
 
 

@@ -24,6 +24,7 @@ from nbchat.errors import (
     QuotaExhausted,
     RateLimited,
     RequestRefused,
+    with_details,
 )
 from nbchat.providers.closable_http import RedirectRefused
 from nbchat.providers.endpoint import Endpoint
@@ -64,14 +65,14 @@ a shorter request is not."""
 BAD_KEY = re.compile(r"API_KEY_INVALID|API key not valid", re.IGNORECASE)
 """Gemini's messages for a bad key; the status is 400."""
 
-PROXY_ADVICE = "check the setting proxy, or HTTPS_PROXY and NO_PROXY"
+PROXY_ADVICE = "Check the setting proxy, or HTTPS_PROXY and NO_PROXY."
 
 NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 """OpenSSL's reasons where the other side does not speak TLS."""
 
 OTHER_APIS = {
-    "anthropic": "Anthropic, anthropic:MODEL with the address before /v1",
-    "openai": "OpenAI, openai:MODEL with an address that ends in /v1",
+    "anthropic": "Anthropic's, anthropic:MODEL with the address before /v1",
+    "openai": "OpenAI's, openai:MODEL with an address that ends in /v1",
 }
 
 CODE_FIELDS = ("error_code", "reason")
@@ -101,15 +102,16 @@ ERROR_OF_STATUS: dict[int, type[ProviderError]] = {
 }
 
 SENTENCES: dict[type[ProviderError], str] = {
-    AuthenticationFailed: "{kind} rejected the key; check {variable} ({seen})",
-    RequestRefused: "{kind} rejected the request: {seen}",
-    ContextOverflow: "the request exceeds the context window of {model}; compact the "
-    "conversation or exclude messages ({seen})",
-    QuotaExhausted: "the {kind} account has no credit left; add some, or use the model "
-    "'local:smollm2' ({seen})",
-    RateLimited: "{kind} limits the rate of requests{wait}; try again later ({seen})",
-    Overloaded: "{kind} is overloaded or failing{wait}; try again later ({seen})",
+    AuthenticationFailed: "{name} rejected the API key.",
+    RequestRefused: "{name} rejected the request: {reason}",
+    ContextOverflow: "The conversation is too long for {model}. Compact it, or exclude "
+    "messages.",
+    QuotaExhausted: "{name} says that your account has no credit left. Add credit, or "
+    "use local:smollm2.",
+    RateLimited: "{name} is rate-limiting {limited}.",
+    Overloaded: "{name} is overloaded or has an internal error.",
 }
+"""The line for the person; what the server said follows as details."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ def provider_error(error: Exception, endpoint: Endpoint, model: str) -> Provider
     if isinstance(error, UNREADABLE):
         seen = endpoint.shown(f"{type(error).__name__}: {error}")
         return ProtocolFault(
-            f"{endpoint.kind} sent a response that cannot be read; try again ({seen})"
+            with_details(f"{endpoint.name} sent an answer that can't be read.", seen)
         )
     return _connection_error(error, endpoint)
 
@@ -166,22 +168,40 @@ def refused(refusal: Refusal, endpoint: Endpoint, model: str) -> ProviderError:
     if endpoint.is_withheld and refusal.error_class is AuthenticationFailed:
         return _withheld(refusal, endpoint)
     wait = refusal.retry_after
-    sentence = SENTENCES[refusal.error_class].format(
-        kind=endpoint.kind,
+    line = SENTENCES[refusal.error_class].format(
+        name=endpoint.name,
         model=model,
-        variable=endpoint.key_variable,
-        wait="" if wait is None else f" and asks to wait {wait:g} s",
-        seen=f"{refusal.status}: {endpoint.shown(refusal.message) or 'no reason'}",
+        reason=endpoint.shown(refusal.message) or "it gave no reason.",
+        limited="this key" if endpoint.needs_key else "your requests",
     )
-    return refusal.error_class(sentence, retry_after=wait)
+    is_refused = refusal.error_class is RequestRefused  # the line has its words
+    is_key_wrong = refusal.error_class is AuthenticationFailed
+    has_variable = is_key_wrong and endpoint.key_variable
+    told = with_details(
+        line,
+        f"Check {endpoint.key_variable}." if has_variable else "",
+        "" if wait is None else f"The server asks to wait {wait:g} s.",
+        f"Status {refusal.status}" if is_refused else _seen(refusal, endpoint),
+    )
+    return refusal.error_class(told, retry_after=wait)
+
+
+def _seen(refusal: Refusal, endpoint: Endpoint) -> str:
+    """The status and the server's words."""
+    return f"{refusal.status}: {endpoint.shown(refusal.message) or 'no reason given'}"
 
 
 def _withheld(refusal: Refusal, endpoint: Endpoint) -> AuthenticationFailed:
-    seen = endpoint.shown(refusal.message) or "no reason"
+    product = endpoint.product
+    article = "an" if product.startswith((*"AEIO", "LM")) else "a"
     return AuthenticationFailed(
-        f"{endpoint.host} requires a key. {endpoint.key_variable} was not sent, "
-        f"because this is not a server of {endpoint.kind}; to send it, add the host to "
-        f"the setting api_key_hosts ({refusal.status}: {seen})"
+        with_details(
+            f"{endpoint.name} isn't {article} {product} server, so your {product} key "
+            "wasn't sent.",
+            f"To send {endpoint.key_variable} to it, add {endpoint.host} to the "
+            "setting api_key_hosts.",
+            _seen(refusal, endpoint),
+        )
     )
 
 
@@ -191,12 +211,18 @@ def _not_found(refusal: Refusal, endpoint: Endpoint, model: str) -> RequestRefus
         return RequestRefused(other)
     if "model" in words:
         return RequestRefused(
-            f"{endpoint.kind} has no model {model!r}; {_instead_of(model, endpoint)}"
+            with_details(
+                f"{endpoint.name} has no model named {model}. "
+                f"{_instead_of(model, endpoint)}",
+                _seen(refusal, endpoint),
+            )
         )
-    seen = endpoint.shown(refusal.message) or "no reason"
     return RequestRefused(
-        f"{endpoint.shown_url} was not found; check base_url, or the server is too old "
-        f"for this API ({seen})"
+        with_details(
+            f"There is no API at {endpoint.shown_url}. Check base_url, or update the "
+            "server.",
+            _seen(refusal, endpoint),
+        )
     )
 
 
@@ -209,16 +235,16 @@ def _other_api(refusal: Refusal, endpoint: Endpoint) -> str:
     if endpoint.is_own or refusal.api in ("", speaks):
         return ""
     maker, _, name = OTHER_APIS[refusal.api].partition(", ")
-    return f"{endpoint.shown_url} speaks the API of {maker}; use {name}"
+    return f"{endpoint.shown_url} speaks {maker} API. Use {name}."
 
 
 def _instead_of(model: str, endpoint: Endpoint) -> str:
     """What to do about an unknown model: its successor, or the nearest names."""
     if ending := retirement(model):
-        return ending.line("it")
+        return ending.line("It")
     if nearest := nearest_models(model, endpoint.kind):
-        return f"did you mean {' or '.join(nearest)}? Choose with /model"
-    return "choose another with /model"
+        return f"Did you mean {' or '.join(nearest)}? /model changes it."
+    return "Choose another with /model."
 
 
 def refusal_in(status: int, body: object, headers: Mapping[str, str]) -> Refusal:
@@ -263,8 +289,11 @@ def error_fields(body: object) -> dict[str, Any]:
 def wrong_body(text: str, endpoint: Endpoint) -> ProtocolFault:
     """The error for a page instead of a stream, such as a proxy's login."""
     error = ProtocolFault(
-        f"{endpoint.shown_url} sent a web page, not a reply; check base_url and proxy "
-        f"({endpoint.shown(text, 80)})"
+        with_details(
+            f"{endpoint.shown_url} sent a web page, not an answer. Check base_url and "
+            "proxy.",
+            endpoint.shown(text, 80),
+        )
     )
     error.is_retryable = False  # the page would be the same again
     return error
@@ -331,7 +360,7 @@ def _connection_error(error: Exception, endpoint: Endpoint) -> ConnectionFailed:
     cause = error if is_ours else error.__cause__ or error
     seen = endpoint.shown(f"{type(cause).__name__}: {cause}")
     return ConnectionFailed(
-        f"the connection to {endpoint.kind} was lost; try again ({seen})"
+        with_details(f"Lost the connection to {endpoint.name}.", seen)
     )
 
 
@@ -348,35 +377,39 @@ def _in_words(error: BaseException, endpoint: Endpoint) -> tuple[str, bool] | No
     host, words, may_pass = endpoint.host, "", False
     match error:
         case ssl.SSLCertVerificationError():
-            words = (
-                f"the certificate of {host} cannot be verified ({error.verify_message})"
-                "; if a proxy or your own authority signs it, set SSL_CERT_FILE"
+            words = with_details(
+                f"Can't verify the certificate of {host}. If a proxy or your "
+                "organization signs it, set SSL_CERT_FILE.",
+                error.verify_message,
             )
         case ssl.SSLError():
             may_pass = error.reason not in NO_TLS
-            failed = f"TLS with {host} failed ({error.reason}); try again"
-            no_tls = f"{host} does not use TLS; use http:// in base_url"
+            failed = with_details(
+                f"The encrypted connection to {host} failed.", str(error.reason)
+            )
+            no_tls = f"{endpoint.name} doesn't use HTTPS. Use http:// in base_url."
             words = failed if may_pass else no_tls
         case socket.gaierror():
-            words = f"the name {host} cannot be found (DNS); check base_url, network"
+            words = f"Can't find the server {host}. Check base_url and your network."
             may_pass = True
         case RedirectRefused() | httpx2.TooManyRedirects():
             words = _redirected(error, host)
         case httpx2.ProxyError():
-            words = f"the proxy refused ({endpoint.shown(str(error))}); {PROXY_ADVICE}"
+            refused_by_proxy = f"The proxy refused the connection. {PROXY_ADVICE}"
+            words = with_details(refused_by_proxy, endpoint.shown(str(error)))
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
             words, may_pass = _not_connected(endpoint), True
         case httpx2.TimeoutException():  # a slow server would compute it all again
-            words = (
-                f"{endpoint.kind} sent no answer in time; try again, or set a longer "
-                "timeout_seconds"
+            words = with_details(
+                f"{endpoint.name} didn't answer in time.",
+                "To wait longer, set timeout_seconds.",
             )
     return (words, may_pass) if words else None
 
 
 def _redirected(error: httpx2.RequestError, host: str) -> str:
     if isinstance(error, httpx2.TooManyRedirects):
-        return f"{host} redirects in a loop; check base_url"
+        return f"{host} redirects in a loop. Check base_url."
     return (
         f"{host} redirects to {error}, which is another server, so nothing was sent "
         "there. If you trust that server, set base_url to it."
@@ -385,10 +418,15 @@ def _redirected(error: httpx2.RequestError, host: str) -> str:
 
 def _not_connected(endpoint: Endpoint) -> str:
     if proxy := endpoint.shown_proxy:
-        return (
-            f"cannot connect to {endpoint.shown_url} through the proxy {proxy}; is it "
-            f"running? {PROXY_ADVICE}"
+        return with_details(
+            f"Can't connect to {endpoint.name} through the proxy {proxy}. Is the proxy "
+            "running?",
+            PROXY_ADVICE,
         )
-    return (
-        f"cannot connect to {endpoint.shown_url}; is the server running? check base_url"
+    cause = "Is the server running?"
+    if endpoint.name == endpoint.product:
+        cause = "Check your network connection."
+    return with_details(
+        f"Can't connect to {endpoint.name}. {cause}",
+        f"The address (base_url) is {endpoint.shown_url}.",
     )

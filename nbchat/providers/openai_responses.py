@@ -402,6 +402,6 @@ def _json(value: Json) -> str:
 
 def _stream_error(error: Json) -> openai.APIError:
     """The SDK's error for a failure after HTTP 200."""
-    message = str(error.get("message") or "the response failed")
+    message = str(error.get("message") or "The response failed.")
     request = httpx2.Request("POST", OPENAI.address)
     return openai.APIError(message, request, body=dict(error))

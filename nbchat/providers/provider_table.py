@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from urllib.parse import urlsplit
 
 from nbchat.errors import ConfigError
-from nbchat.providers.endpoint import check_url
+from nbchat.providers.endpoint import PRODUCTS, check_url
 
 Api = tuple[str, str]
 """The module of a provider and its class."""
@@ -77,7 +77,8 @@ class Service:
             first = self.address_variable or names[0]
             other = f" or {names[0]}" if first != names[0] else ""
             raise ConfigError(
-                f"{self.kind} has no address: set {first}{other}, or base_url"
+                f"{PRODUCTS[self.kind]} needs an address. "
+                f"Set {first}{other}, or base_url."
             )
         return value
 
@@ -255,6 +256,7 @@ def unknown_kind(model: str) -> str:
     nearest = get_close_matches(kind, KINDS, n=1) if colon else []
     if nearest and nearest[0] != kind:
         right = f"{nearest[0]}:{model.partition(':')[2]}"
-        return f"unknown provider in model {model!r}; did you mean {right}?"
-    known = ", ".join(f"{each}:..." for each in KINDS)
-    return f"unknown provider in model {model!r}; use one of {known}"
+        return f"No provider named {kind}. Did you mean {right}?"
+    known = ", ".join(KINDS)
+    seen = f"No provider named {kind}." if colon else f"{model!r} names no provider."
+    return f"{seen} Write a model as provider:name, with one of {known}."

@@ -89,7 +89,10 @@ class Adaptations:
         if path in WARNED:
             it = "them" if path == "tools" else "it"
             logger.warning(
-                "%s does not accept %s; the request is sent without %s", model, path, it
+                "%s doesn't accept %s, so requests are sent without %s.",
+                model,
+                path,
+                it,
             )
         self._changes.setdefault(model, {})[path] = value
         return True

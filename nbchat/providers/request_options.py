@@ -49,22 +49,22 @@ def _between(least: float, most: float) -> Callable[[Any], bool]:
 _ANY = float("inf")
 
 _CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "temperature": (_between(0, 2), "use a number from 0 to 2"),
-    "top_p": (_between(0, 1), "use a number from 0 to 1"),
-    "seed": (lambda value: isinstance(value, int), "use a whole number"),
+    "temperature": (_between(0, 2), "Use a number from 0 to 2"),
+    "top_p": (_between(0, 1), "Use a number from 0 to 1"),
+    "seed": (lambda value: isinstance(value, int), "Use a whole number"),
     "stop": (
         lambda value: len(stop_texts({"stop": value})) <= MOST_STOPS,
-        f"use at most {MOST_STOPS} texts",
+        f"Use at most {MOST_STOPS} texts",
     ),
-    "effort": (EFFORTS.__contains__, f"use one of {', '.join(EFFORTS)}"),
-    "timeout_seconds": (_between(0.1, _ANY), "use seconds of at least 0.1"),
-    "first_byte_seconds": (_between(0.1, _ANY), "use seconds of at least 0.1"),
-    "connect_seconds": (_between(0.1, _ANY), "use seconds of at least 0.1"),
-    "attempts": (_between(1, 100), "use a whole number from 1 to 100"),
-    "patience_seconds": (_between(0, _ANY), "use seconds of at least 0"),
+    "effort": (EFFORTS.__contains__, f"Choose one of {', '.join(EFFORTS)}"),
+    "timeout_seconds": (_between(0.1, _ANY), "Use 0.1 seconds or more"),
+    "first_byte_seconds": (_between(0.1, _ANY), "Use 0.1 seconds or more"),
+    "connect_seconds": (_between(0.1, _ANY), "Use 0.1 seconds or more"),
+    "attempts": (_between(1, 100), "Use a whole number from 1 to 100"),
+    "patience_seconds": (_between(0, _ANY), "Use 0 seconds or more"),
     "cache_lifetime": (
         CACHE_LIFETIMES.__contains__,
-        f"use one of {', '.join(CACHE_LIFETIMES)}",
+        f"Choose one of {', '.join(CACHE_LIFETIMES)}",
     ),
 }
 
@@ -80,10 +80,10 @@ def checked(options: Mapping[str, Any]) -> RequestOptions:
     for name, value in options.items():
         if name not in _CHECKS:
             known = ", ".join(_CHECKS)
-            raise ConfigError(f"unknown option {name!r}; use one of {known}")
+            raise ConfigError(f"No option named {name!r}. Choose one of {known}.")
         is_valid, advice = _CHECKS[name]
         if value not in (None, "") and not is_valid(value):
-            raise ConfigError(f"invalid {name}: {value!r}; {advice}")
+            raise ConfigError(f"{name} can't be {value!r}. {advice}.")
     return merged(options)
 
 

@@ -277,7 +277,7 @@ class _Attempt:
             yield from self.held
             raise
         except ProviderError as error:
-            self.fault = str(error)
+            self.fault = error.line
             raise
         finally:
             self._stream.close()
@@ -375,7 +375,7 @@ def _pause(seconds: float, stop: Flag | None) -> None:
     if stop is None:
         time.sleep(seconds)
     elif stop.wait(seconds):
-        raise Stopped("stopped while waiting to try again")
+        raise Stopped("Stopped while waiting to try again.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from nbchat.errors import (
     NbchatError,
     ProviderError,
     RequestRefused,
+    with_details,
 )
 from nbchat.providers.base import (
     ReplyStream,
@@ -257,8 +258,8 @@ class SdkProvider(ABC):
         """Raise for an event of Anthropic's API where OpenAI's is spoken."""
         if not self.speaks_messages and content.get("type") == "message_start":
             raise RequestRefused(
-                f"{self.endpoint.shown_url} speaks the API of Anthropic; use "
-                "anthropic:MODEL with the address before /v1"
+                f"{self.endpoint.shown_url} speaks Anthropic's API. Use "
+                "anthropic:MODEL with the address before /v1."
             )
 
     def warm_up(self) -> None:
@@ -308,9 +309,9 @@ class SdkProvider(ABC):
             return
         self.truncated_at = self._window = reported
         logger.warning(
-            "%s read only %s of about %s tokens: its context window is smaller than "
-            "the conversation, which is now compacted to fit; start the server with a "
-            "larger one, or set window",
+            "%s read only %s of about %s tokens, so its context window is smaller than "
+            "the conversation, which is now compacted to fit. Start the server with a "
+            "larger window, or set window.",
             self.name,
             f"{reported:,}",
             f"{sent:,}",
@@ -433,9 +434,10 @@ class SdkProvider(ABC):
 
     def _no_credentials(self, error: Exception) -> str:
         extra = self.service.extra
-        install = f'; pip install "jupyter-nbchat[{extra}]"' if extra else ""
+        install = f' Run: pip install "jupyter-nbchat[{extra}]"' if extra else ""
         seen = self.endpoint.shown(str(error))
-        return f"{self.kind} found no usable credentials{install} ({seen})"
+        line = f"Found no credentials for {self.endpoint.product}.{install}"
+        return with_details(line, seen)
 
     def _inquire(
         self,

@@ -24,7 +24,7 @@ import httpx2
 from nbchat.conversation.call_arguments import object_text
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
-from nbchat.errors import ProtocolFault
+from nbchat.errors import ProtocolFault, with_details
 from nbchat.providers.base import Reply, ReplyStop, Request, estimated_tokens, wire_text
 from nbchat.providers.history_repair import LegalHistory
 from nbchat.providers.model_info import NEWER_OPENAI
@@ -120,7 +120,7 @@ class SizeCheck:
         self._characters += sum(filter(LONG_TEXT.__lt__, map(len, _strings(item))))
         if self._characters > ANSWER_LIMIT or self._items > ITEM_LIMIT:
             endless = ProtocolFault(
-                f"the answer is longer than {ANSWER_LIMIT:,} characters; it was stopped"
+                f"Stopped the answer: it's longer than {ANSWER_LIMIT:,} characters."
             )
             endless.is_retryable = False
             raise endless
@@ -181,14 +181,14 @@ def finished_reply(
     """
     stop = answer.stop_reason
     if stop is None:
-        raise ProtocolFault(f"the reply of {model} broke off; try again")
+        raise ProtocolFault(with_details("The answer was cut off.", f"Model: {model}"))
     entries = answer.entries
     if not all(isinstance(part, str) for part in chain.from_iterable(entries)):
-        raise ProtocolFault(f"the reply of {model} cannot be read; try again")
+        raise ProtocolFault(f"{model} sent an answer that can't be read.")
     if stop in ("max_tokens", "refusal"):
         entries = tuple(entry for entry in entries if not entry.is_call)
     elif not entries:
-        raise ProtocolFault(f"the reply of {model} is empty; try again")
+        raise ProtocolFault(f"{model} sent an empty answer.")
     else:
         stop = "tool_use" if any(entry.is_call for entry in entries) else "end_turn"
     entries = tuple(map(_with_object, entries))

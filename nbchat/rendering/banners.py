@@ -188,7 +188,11 @@ def failure_html(
     """Render why a turn failed; the panel offers to try again or to continue."""
     offer = " data-retry" if can_retry else ""
     offer += " data-continue" if can_continue else ""
-    return f'<div class="nbc-error"{offer}>{escaped(text)}</div>'
+    line, _, details = text.partition("\n")
+    more = ""
+    if details:
+        more = f"<details><summary>Details</summary>{escaped(details)}</details>"
+    return f'<div class="nbc-error"{offer}><p>{escaped(line)}</p>{more}</div>'
 
 
 def notice_text(event: Notice) -> str:

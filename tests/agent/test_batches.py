@@ -172,7 +172,7 @@ def test_a_request_whose_batch_expired_is_sent_again(serving):
 def test_a_provider_without_batches_is_named_in_the_rows():
     agent = Agent(Desk())
     run = map_agents(agent, ["hello"], batch=True).wait()
-    assert run.table()["error"][0].endswith("omit batch=True")
+    assert run.table()["error"][0].endswith("leave out batch=True.")
 
 
 @pytest.mark.parametrize("kind", [responses, chat_completions, messages])

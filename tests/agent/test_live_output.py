@@ -213,7 +213,7 @@ def test_outside_of_a_notebook_a_turn_is_printed(capsys):
     engine = CompactionEngine(100)
     answer = Agent(provider, tools=[lookup], engine=engine).chat("Where is W1?")
     assert capsys.readouterr().out.splitlines()[:4] == [
-        "Trying again in 0 s: busy",
+        "busy Retrying in 0 s.",
         '[lookup {"order": "W1"}]',
         answer.rstrip("\n"),
         "Compacting 111 tokens …",

@@ -50,7 +50,7 @@ def test_without_a_key_the_panel_says_how_to_get_a_model_and_nothing_is_dead(
     expect(trial).to_contain_text("poor answers")
     screenshot("first-minutes-no-key")
     say(panel, "Hello?")
-    expect(panel.locator(".nbc-error")).to_contain_text("no key for anthropic")
+    expect(panel.locator(".nbc-error")).to_contain_text("Anthropic needs an API key")
     expect(panel.locator(".nbc-start-problem")).to_be_hidden()  # the turn says it
     screenshot("first-minutes-failed")
     key = panel.get_by_label("Key", exact=True)

@@ -400,7 +400,7 @@ def test_a_model_is_chosen_from_the_list_or_by_its_name(
     panel.locator(".nbc-model").click()
     page.keyboard.type("nobody:x")
     page.keyboard.press("Enter")
-    expect(panel.locator(".nbc-error")).to_contain_text("unknown provider in model")
+    expect(panel.locator(".nbc-error")).to_contain_text("No provider named nobody")
     expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
 
 

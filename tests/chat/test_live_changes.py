@@ -212,7 +212,7 @@ REFUSED = {
     "/set policy teired": POLICIES,
     "/set policy teired for anthropic": POLICIES,
     "/set context_token_threshold 5": "system prompt and tools alone",
-    "/set fallback_model nowhere:model": "unknown provider in model",
+    "/set fallback_model nowhere:model": "No provider named nowhere",
 }
 
 
@@ -372,9 +372,7 @@ def test_effort_and_patience_are_in_the_next_request(chat):
 
 def test_an_option_that_the_model_lacks_is_refused_by_name_and_not_stored(chat, store):
     agent, run_command = chat
-    line = (
-        "openai:gpt-5-mini does not accept seed; unset it, or choose a model of another"
-    )
+    line = "openai:gpt-5-mini doesn't accept seed. Unset it, or choose another"
     with pytest.raises(ConfigError, match=line):
         run_command(agent, "/set seed 7")
     assert "seed" not in store.settings([""])
@@ -386,7 +384,7 @@ def test_a_setting_for_all_models_is_omitted_with_a_warning_where_one_lacks_it(
     store.set_setting("", "seed", 7)
     agent = again(store)
     assert (
-        "openai:gpt-5-mini does not accept seed; the request is sent without it"
+        "openai:gpt-5-mini doesn't accept seed, so requests are sent without it."
         in caplog.messages
     )
     assert agent.options == {"seed": 7}

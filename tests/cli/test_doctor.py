@@ -148,7 +148,7 @@ def test_problems_are_listed_and_counted(tmp_path):
     assert done.returncode == 1
     store, model = done.stdout.split("Problems:\n")[1].splitlines()
     assert store.startswith("  the session store failed: ")
-    assert model.startswith("  no key for openai: set OPENAI_API_KEY")
+    assert model.startswith("  OpenAI needs an API key. Set OPENAI_API_KEY")
     (line,) = [one for one in done.stderr.splitlines() if one.startswith("nbchat:")]
     assert line.endswith("(and 1 more, see above)")
 
@@ -241,7 +241,7 @@ def test_what_is_known_of_the_model_is_reported_with_its_source():
 def test_a_retired_model_is_a_problem_that_names_its_successor():
     done = doctor(NBCHAT_MODEL="openai:gpt-4-turbo", OPENAI_API_KEY="sk-secret-1")
     assert done.returncode == 1
-    line = "choose another model: gpt-4-turbo was retired on 2026-10-23; use gpt-6-luna"
+    line = "choose another model: gpt-4-turbo was retired on 2026-10-23. Use gpt-6-luna"
     assert line in done.stdout
 
 

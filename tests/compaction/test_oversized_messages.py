@@ -112,9 +112,9 @@ def test_an_overflow_names_the_message_that_is_too_long_and_how_to_exclude_it():
     failure = list(agent.run(f"Look at this:\n{FILE}"))[-1]
     assert isinstance(failure, TurnFailed)
     assert re.search(
-        r'the request is too long; the largest message is #0, "Look at this: line 0: '
-        r'all is well, .*…", with about [4-6],\d{3} tokens: '
-        r"exclude it with /exclude 0",
+        r'the request is too long The largest is #0, "Look at this: line 0: '
+        r'all is well, .*…", with about [4-6],\d{3} tokens. '
+        r"/exclude 0 hides it from the model",
         failure.message,
     )
     list(agent.exclude(0))

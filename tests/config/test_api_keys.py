@@ -47,7 +47,7 @@ def store(tmp_path):
 def test_a_typed_key_connects_the_model_that_waited_for_it(store):
     config = settings(model="anthropic:claude-haiku-4-5")
     agent = build_agent(config, store=store, connects_later=True)
-    assert problem_of(agent.provider).startswith("no key for anthropic")
+    assert problem_of(agent.provider).startswith("Anthropic needs an API key")
     LiveSettings(store, config).use_key(agent, "anthropic", f" {KEY}\n")
     assert agent.provider.name == "anthropic:claude-haiku-4-5"
     assert key_of(agent.provider) == KEY

@@ -249,34 +249,36 @@ def test_without_a_key_all_but_an_answer_works(shell, capsys):
     assert "/undo" in capsys.readouterr().out
     state = panel._state.snapshot()["state"]
     assert state["phase"] == "ready"
-    assert state["problem"].startswith("no key for anthropic: set ANTHROPIC_API_KEY")
-    with pytest.raises(UsageError, match="no key for anthropic"):
+    assert state["problem"].startswith(
+        "Anthropic needs an API key. Set ANTHROPIC_API_KEY"
+    )
+    with pytest.raises(UsageError, match="Anthropic needs an API key"):
         shell.run_cell_magic("chat", "", "hello")
-    assert "no key for anthropic" in str(panel._state.snapshot()["items"])
+    assert "Anthropic needs an API key" in str(panel._state.snapshot()["items"])
     shell.run_line_magic("chat", "/model local:smollm2")
     shown = panel._state.snapshot()
     assert shown["state"]["model"] == "local:smollm2"
     assert shown["state"]["problem"] == ""
     assert shown["state"]["is_trial"]
-    assert "no key for anthropic" not in str(shown["items"])
+    assert "Anthropic needs an API key" not in str(shown["items"])
 
 
 def test_a_changed_setting_connects_at_once_and_clears_the_old_errors(shell):
     shell.run_line_magic("config", "NbChat.model = 'openai:some-model'")
     panel = shell.run_line_magic("chat", "")
-    with pytest.raises(UsageError, match="no key for openai"):
+    with pytest.raises(UsageError, match="OpenAI needs an API key"):
         shell.run_cell_magic("chat", "", "hello")
     shell.run_line_magic("config", "NbChat.base_url = 'http://127.0.0.1:9/v1'")
     shown = panel._state.snapshot()
     assert shown["state"]["problem"] == ""
-    assert "no key for openai" not in str(shown["items"])
+    assert "OpenAI needs an API key" not in str(shown["items"])
     assert "hello" in str(shown["items"])
 
 
 def test_a_key_that_is_set_later_serves_the_message_that_failed(shell, monkeypatch):
     shell.run_line_magic("config", "NbChat.model = 'openai:some-model'")
     agent = shell.run_line_magic("chat", "agent")
-    with pytest.raises(UsageError, match="no key for openai"):
+    with pytest.raises(UsageError, match="OpenAI needs an API key"):
         shell.run_cell_magic("chat", "", "hello")
     server = FaultServer()
     server.script(OpenAIDialect().text("Hello."))
@@ -397,7 +399,7 @@ def test_an_interrupted_cell_leaves_what_had_arrived_in_the_panel(shell, capsys)
     [
         ("/bogus", "unknown command: /bogus"),
         ("/resume nope", "no session 'nope'"),
-        ("/model gpt-5", "unknown provider in model"),
+        ("/model gpt-5", "names no provider"),
         ("/threshold 1", "alone"),
     ],
 )

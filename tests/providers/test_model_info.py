@@ -248,7 +248,9 @@ def test_a_date_holds_for_the_versions_of_a_model_and_for_no_other(name, is_know
 def test_a_model_that_is_retired_soon_is_connected_with_one_line(caplog):
     connect("openai:gpt-5-mini", api_key=lambda: "k")
     [line] = caplog.messages
-    assert re.fullmatch(r"gpt-5-mini w.* retired on 2026-12-11; use gpt-6-luna", line)
+    assert re.fullmatch(
+        r"gpt-5-mini w.* retired on 2026-12-11. Use gpt-6-luna .*", line
+    )
     caplog.clear()
     connect("openai:gpt-6-luna", api_key=lambda: "k")
     assert caplog.messages == []
@@ -269,9 +271,9 @@ def test_the_line_says_whether_it_has_happened():
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("gpt-4-turbo", "it was retired on 2026-10-23; use gpt-6-luna"),
-        ("gpt-6-lunar", "did you mean gpt-6-luna"),
-        ("my-own-model", "choose another with /model"),
+        ("gpt-4-turbo", "It was retired on 2026-10-23. Use gpt-6-luna"),
+        ("gpt-6-lunar", "Did you mean gpt-6-luna"),
+        ("my-own-model", "Choose another with /model"),
     ],
 )
 def test_a_model_that_the_server_has_not_gets_a_name_that_it_has(model, words):

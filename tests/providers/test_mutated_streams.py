@@ -92,4 +92,4 @@ def test_an_agent_says_in_one_line_that_a_stream_cannot_be_read():
     *_, last = Agent(provider, attempts=1).run("Hello")
     server.close()
     assert isinstance(last, TurnFailed)
-    assert "cannot be read" in last.message
+    assert "can't be read" in last.message

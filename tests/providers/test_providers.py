@@ -806,7 +806,7 @@ def test_every_fault_becomes_one_clear_line_without_the_key(server, dialect, nam
         drained(provider.stream(HELLO))
     assert type(raised.value) is error_class
     assert words in str(raised.value)
-    assert "\n" not in str(raised.value)
+    assert len(str(raised.value).splitlines()) <= 4
     assert KEY not in texts_of(raised.value)
     is_final = error_class in PERMANENT or name in NOT_TRIED_AGAIN
     assert raised.value.is_retryable != is_final
@@ -826,7 +826,7 @@ def test_a_server_that_drops_line_after_line_is_not_asked_for_ever(server, diale
     provider = provider_at(server, dialect.kind)
     reply_of(provider)
     for _ in range(2):
-        with pytest.raises(ConnectionFailed, match="was lost"):
+        with pytest.raises(ConnectionFailed, match="Lost the connection"):
             reply_of(provider)
     assert len(server.requests) <= 4  # an answer, one with its repetition, one alone
 
@@ -869,7 +869,7 @@ def test_a_stream_cut_anywhere_is_never_taken_for_a_whole_one(
 def test_an_unreachable_address_is_named_in_the_error(server, dialect):
     provider = provider_at(server, dialect.kind)
     server.close()
-    expected = f"cannot connect to {server.url}.* is the server running"
+    expected = f"Can't connect to {server.url[7:]}. Is the server running"
     for ask in (lambda: reply_of(provider), provider.models):
         with pytest.raises(ConnectionFailed, match=expected):
             ask()
@@ -1288,7 +1288,7 @@ GEMINI_FAULTS: dict[str, tuple[Response, type[ProviderError], str]] = {
             "allowed (1048576).",
         ),
         ContextOverflow,
-        "compact",
+        "Compact it",
     ),
     "no signature": (
         gemini_failure(400, "Function call is missing a thought_signature"),
@@ -1298,7 +1298,7 @@ GEMINI_FAULTS: dict[str, tuple[Response, type[ProviderError], str]] = {
     "unknown model": (
         gemini_failure(404, "models/model-x is not found for API version v1main"),
         RequestRefused,
-        "has no model 'model-x'",
+        "has no model named model-x",
     ),
     "too many": (
         gemini_failure(429, "You exceeded your current quota, check billing", RETRY),
@@ -1332,7 +1332,7 @@ def test_an_error_in_a_list_becomes_one_clear_line(server, name):
         reply_of(provider_at(server, "gemini"))
     assert type(raised.value) is error_class
     assert words in str(raised.value)
-    assert "\n" not in str(raised.value)
+    assert len(str(raised.value).splitlines()) <= 4
 
 
 def test_gemini_counts_on_its_own_api(server):
@@ -1409,10 +1409,14 @@ COUNT_FAULTS: dict[str, tuple[Response, type[ProviderError], str]] = {
         Overloaded,
         "Bad Gateway",
     ),
-    "another JSON": (answer({"total": 1}), ProtocolFault, "cannot be read"),
-    "no JSON": (page(f"login {KEY}"), ProtocolFault, "cannot be read"),
-    "the line breaks": (Response(ending="drop"), ConnectionFailed, "was lost"),
-    "silence": (Response(ending="silence"), ConnectionFailed, "no answer in time"),
+    "another JSON": (answer({"total": 1}), ProtocolFault, "can't be read"),
+    "no JSON": (page(f"login {KEY}"), ProtocolFault, "can't be read"),
+    "the line breaks": (
+        Response(ending="drop"),
+        ConnectionFailed,
+        "Lost the connection",
+    ),
+    "silence": (Response(ending="silence"), ConnectionFailed, "didn't answer in time"),
 }
 
 
@@ -1425,7 +1429,7 @@ def test_a_count_of_gemini_that_fails_is_one_clear_line_without_the_key(server, 
         provider.count_tokens(HELLO)
     assert type(raised.value) is error_class
     assert words in str(raised.value)
-    assert "\n" not in str(raised.value)
+    assert len(str(raised.value).splitlines()) <= 4
     assert KEY not in texts_of(raised.value)
 
 
@@ -1448,7 +1452,7 @@ def test_an_error_names_the_variable_the_key_came_from(server, monkeypatch):
     monkeypatch.setenv("GOOGLE_API_KEY", KEY)
     server.script(gemini_failure(400, "API key not valid"))
     options = {"api_key": None, "api_key_hosts": ["127.0.0.1"]}
-    with pytest.raises(AuthenticationFailed, match="check GOOGLE_API_KEY"):
+    with pytest.raises(AuthenticationFailed, match="Check GOOGLE_API_KEY"):
         reply_of(provider_at(server, "gemini", **options))
 
 

@@ -150,7 +150,7 @@ def test_a_model_without_tools_is_named_once_and_works_without(server, caplog, m
     agent = Agent(provider_at(server), tools=[add])
     assert [str(agent.ask(text)) for text in ("Hello", "Again")] == ["Hi.", "Hi."]
     assert caplog.messages == [
-        "m does not accept tools; the request is sent without them"
+        "m doesn't accept tools, so requests are sent without them."
     ]
     has_tools = [
         bool({"tools", "tool_choice"} & set(each.body)) for each in server.requests

@@ -57,10 +57,10 @@ def test_an_option_that_an_api_lacks_is_named_when_it_is_asked_for(
 ):
     value: Any = {option: SAMPLING[option]}
     with pytest.raises(
-        ConfigError, match=f"does not accept {option}; unset it, or choose"
+        ConfigError, match=f"doesn't accept {option}. Unset it, or choose"
     ):
         Agent(provider_at(server, kind), **value)
-    with pytest.raises(ConfigError, match=f"does not accept {option}"):
+    with pytest.raises(ConfigError, match=f"doesn't accept {option}"):
         provider_at(server, kind, **value)
 
 
@@ -69,16 +69,25 @@ def test_an_option_that_an_api_lacks_is_named_when_it_is_asked_for(
     [
         (
             {"temprature": 1},
-            "unknown option 'temprature'; use one of temperature, top_p",
+            "No option named 'temprature'. Choose one of temperature, top_p",
         ),
-        ({"temperature": 3}, "invalid temperature: 3; use a number from 0 to 2"),
-        ({"top_p": "x"}, "invalid top_p: 'x'; use a number from 0 to 1"),
-        ({"seed": 1.5}, "invalid seed: 1.5; use a whole number"),
-        ({"stop": "a,b,c,d,e"}, "invalid stop: 'a,b,c,d,e'; use at most 4 texts"),
-        ({"effort": "max"}, "invalid effort: 'max'; use one of off, low, medium, high"),
-        ({"attempts": 0}, "invalid attempts: 0; use a whole number from 1 to 100"),
-        ({"timeout_seconds": 0}, "invalid timeout_seconds: 0; use seconds of at least"),
-        ({"cache_lifetime": "2h"}, "invalid cache_lifetime: '2h'; use one of 5m, 1h"),
+        ({"temperature": 3}, "temperature can't be 3. Use a number from 0 to 2."),
+        ({"top_p": "x"}, "top_p can't be 'x'. Use a number from 0 to 1."),
+        ({"seed": 1.5}, "seed can't be 1.5. Use a whole number."),
+        ({"stop": "a,b,c,d,e"}, "stop can't be 'a,b,c,d,e'. Use at most 4 texts."),
+        (
+            {"effort": "max"},
+            "effort can't be 'max'. Choose one of off, low, medium, high",
+        ),
+        ({"attempts": 0}, "attempts can't be 0. Use a whole number from 1 to 100."),
+        (
+            {"timeout_seconds": 0},
+            "timeout_seconds can't be 0. Use 0.1 seconds or more.",
+        ),
+        (
+            {"cache_lifetime": "2h"},
+            "cache_lifetime can't be '2h'. Choose one of 5m, 1h.",
+        ),
     ],
 )
 def test_an_unknown_or_invalid_option_is_one_line(options, line):
@@ -99,7 +108,7 @@ def test_a_parameter_that_a_model_refuses_is_omitted_with_one_warning(server, ca
     provider = provider_at(server, "responses", temperature=0.2)
     assert [reply_of(provider).text for _ in range(2)] == ["Hi.", "Hi."]
     assert caplog.messages == [
-        "model-x does not accept temperature; the request is sent without it"
+        "model-x doesn't accept temperature, so requests are sent without it."
     ]
     assert "temperature" not in server.requests[-1].body
 
@@ -139,7 +148,7 @@ def test_a_server_that_is_slow_to_begin_may_have_longer_than_its_pauses():
     server.script(*[DIALECTS["openai"].text("Hi.")] * 2)
     patient = provider_at(server, "openai", timeout_seconds=0.2, first_byte_seconds=5)
     assert reply_of(patient).text == "Hi."
-    with pytest.raises(ConnectionFailed, match="no answer in time"):
+    with pytest.raises(ConnectionFailed, match="didn't answer in time"):
         reply_of(provider_at(server, "openai", timeout_seconds=0.2))
     server.close()
 
@@ -149,7 +158,7 @@ def test_a_pause_within_an_answer_is_measured_by_the_shorter_timeout(server):
     server.script(Response(begun.events, ending="stall"))
     provider = provider_at(server, "openai", timeout_seconds=0.2, first_byte_seconds=30)
     began = time.monotonic()
-    with pytest.raises(ConnectionFailed, match="no answer in time"):
+    with pytest.raises(ConnectionFailed, match="didn't answer in time"):
         drained(provider.stream(HELLO))
     assert time.monotonic() - began < 5
 

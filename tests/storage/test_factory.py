@@ -65,11 +65,11 @@ def test_a_summary_model_may_be_of_another_provider_or_just_a_name(monkeypatch):
     [
         (
             {"model": "gpt-5"},
-            "unknown provider in model 'gpt-5'; use one of anthropic:...",
+            "'gpt-5' names no provider. Write a model as provider:name",
         ),
-        ({"model": "azur:gpt-5"}, "unknown provider in model 'azur:gpt-5'"),
-        ({"model": "local:llama-900b"}, "embedded model 'llama-900b'"),
-        ({"model": "local:/no/such/file.gguf"}, "no model file"),
+        ({"model": "azur:gpt-5"}, "No provider named azur. Did you mean azure:gpt-5?"),
+        ({"model": "local:llama-900b"}, "embedded model named 'llama-900b'"),
+        ({"model": "local:/no/such/file.gguf"}, "No model file"),
         ({"model": "openai:gpt-5"}, "OPENAI_API_KEY"),
         ({"model": "anthropic:claude-haiku-4-5"}, "ANTHROPIC_API_KEY"),
         ({"model": "gemini:gemini-2.5-flash"}, "GEMINI_API_KEY"),

@@ -62,9 +62,9 @@ FAULTS: dict[str, Fault] = {
     "404 model": (
         failure(404, {"message": "model: model-x"}),
         RequestRefused,
-        "has no model 'model-x'",
+        "has no model named model-x",
     ),
-    "404 path": (failure(404), RequestRefused, "check base_url"),
+    "404 path": (failure(404), RequestRefused, "Check base_url"),
     "400": (
         failure(400, {"message": "bad\nparameter"}),
         RequestRefused,
@@ -75,19 +75,19 @@ FAULTS: dict[str, Fault] = {
         RequestRefused,
         "no such thing",
     ),
-    "400 too long": (too_long, ContextOverflow, "compact"),
+    "400 too long": (too_long, ContextOverflow, "Compact it"),
     "400 too long for llama.cpp": (
         failure(400, {"code": 400, "type": "exceed_context_size_error"}),
         ContextOverflow,
-        "compact",
+        "Compact it",
     ),
     "400 too long for vLLM": (
         answer({"message": "This model's maximum context length is 4096 tokens."}, 400),
         ContextOverflow,
         "4096",
     ),
-    "413": (failure(413), ContextOverflow, "compact"),
-    "429": (failure(429), RateLimited, "limits the rate"),
+    "413": (failure(413), ContextOverflow, "Compact it"),
+    "429": (failure(429), RateLimited, "is rate-limiting"),
     "429 with a wait": (failure(429, Retry_After="3600"), RateLimited, "wait 3600 s"),
     "429 without money": (no_credit, QuotaExhausted, "credit"),
     "400 without money": (
@@ -95,9 +95,9 @@ FAULTS: dict[str, Fault] = {
         QuotaExhausted,
         "credit",
     ),
-    "408": (failure(408), Overloaded, "try again"),
-    "500": (failure(500), Overloaded, "try again"),
-    "529": (failure(529), Overloaded, "try again"),
+    "408": (failure(408), Overloaded, "overloaded"),
+    "500": (failure(500), Overloaded, "overloaded"),
+    "529": (failure(529), Overloaded, "overloaded"),
     "502 page": (
         Response((b"<html>Bad Gateway</html>",), 502),
         Overloaded,
@@ -126,7 +126,7 @@ FAULTS: dict[str, Fault] = {
     "error event: too long": (
         lambda dialect: Response((dialect.error_event("x", "prompt is too long"),)),
         ContextOverflow,
-        "compact",
+        "Compact it",
     ),
     "error event: a status": (
         lambda dialect: Response((dialect.error_event("503"),)),
@@ -144,29 +144,33 @@ FAULTS: dict[str, Fault] = {
         "<html> <body>proxy login *** x",
     ),
     "200 with another JSON": (answer({"a": 1}), ProtocolFault, '{"a": 1}'),
-    "200 empty": (Response(), ProtocolFault, "broke off; try again"),
-    "reset before headers": (Response(ending="drop"), ConnectionFailed, "was lost"),
+    "200 empty": (Response(), ProtocolFault, "was cut off"),
+    "reset before headers": (
+        Response(ending="drop"),
+        ConnectionFailed,
+        "Lost the connection",
+    ),
     "silence before headers": (
         Response(ending="silence"),
         ConnectionFailed,
-        "no answer in time",
+        "didn't answer in time",
     ),
     "no choices, no blocks": (
         lambda dialect: dialect.stream(),
         ProtocolFault,
-        "is empty; try again",
+        "sent an empty answer",
     ),
-    "not JSON": (Response((data_event(b'{"broken'),)), ProtocolFault, "cannot be read"),
+    "not JSON": (Response((data_event(b'{"broken'),)), ProtocolFault, "can't be read"),
     "not UTF-8": (
         Response((data_event(b'{"x": "\xff\xfe"}'),)),
         ProtocolFault,
-        "cannot be read",
+        "can't be read",
     ),
     "a list": (Response((data_event(b"[1]"),)), ProtocolFault, "read"),
     "of another shape": (
         lambda dialect: Response((data_event(MISSHAPEN[dialect.wire]),)),
         ProtocolFault,
-        "cannot be read",
+        "can't be read",
     ),
 }
 

@@ -173,7 +173,7 @@ def test_only_the_newest_error_of_a_message_is_shown():
     ran(state, agent.run("first"))
     ran(state, agent.retry())
     assert [html for html in shown_page(state) if "nbc-error" in html] == [
-        '<div class="nbc-error" data-retry>b2</div>'
+        '<div class="nbc-error" data-retry><p>b2</p></div>'
     ]
     ran(state, agent.run("second"))
     errors = [html for html in shown_page(state) if "nbc-error" in html]

@@ -320,8 +320,7 @@ class Panel {
     if (waiting.length) return waitingText(waiting);
     if (retry) {
       const seconds = Math.max(0, Math.ceil(((this.retryAt ?? 0) - Date.now()) / 1000));
-      const when = seconds ? `retrying in ${seconds} s` : "retrying now";
-      return `${retry.reason} · ${when} (attempt ${retry.attempt})`;
+      return `${retry.reason} ${seconds ? `Retrying in ${seconds} s.` : "Retrying now."}`;
     }
     if (phase === "starting") return queue.length ? "Starting the model" : "Opening the chat";
     return isBusy ? activity : "";
