@@ -53,6 +53,9 @@ def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         "nbchat/providers/smollm2.jinja",
         "etc/jupyter/nbchat_config.d/10-defaults.json",
         "etc/jupyter/jupyter_server_config.d/nbchat.json",
+        "share/jupyter/labextensions/jupyter-nbchat/install.json",
+        "share/jupyter/labextensions/jupyter-nbchat/package.json",
+        "share/jupyter/labextensions/jupyter-nbchat/schemas/jupyter-nbchat/plugin.json",
     ],
 )
 def test_the_wheel_holds_what_the_product_needs(wheel_files: list[str], file: str):
@@ -64,7 +67,7 @@ def test_the_wheel_holds_no_tests_no_database_and_no_model(wheel_files: list[str
     foreign = (".db", ".gguf", "conftest.py", ".pyc")
     assert [name for name in wheel_files if name.endswith(foreign)] == []
     assert [name for name in wheel_files if name.startswith("tests/")] == []
-    tools = ("node_modules/", "frontend/src/", "package-lock.json")
+    tools = ("node_modules/", "frontend/src/", "package-lock.json", "jupyter/lab/")
     assert [name for name in wheel_files if any(tool in name for tool in tools)] == []
 
 

@@ -11,8 +11,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import comm
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import display
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, PendingCall, approvals_of
@@ -58,6 +60,16 @@ RULES_LINES = 20
 RULES_FOUND = "{} in this project has rules for the model:"
 
 RULES_ANSWER = "Not used yet. Use them: %chat /rules use. Ignore: %chat /rules ignore."
+
+BESIDE_TARGET = "nbchat-side"
+"""What the extension of JupyterLab listens to."""
+
+HOW_TO_OPEN_BESIDE = (
+    "The chat opens beside the notebook in JupyterLab and Notebook 7, if nbchat is "
+    "installed where their server runs. Anywhere else, run %chat."
+)
+
+OPENED_BESIDE = "The chat is open beside the notebook."
 
 IDENTIFY_TRIES = 20
 """How often the page is asked for its notebook's id: for a minute in all."""
@@ -139,9 +151,16 @@ class KernelChat:
         if agent is not None and agent.autosave is not None:
             agent.autosave.identify_notebook(found)
 
-    def show_beside(self) -> None:
-        """Show the panel in a tab beside the notebook; raises ConfigError."""
-        self.panel().show_beside()
+    @staticmethod
+    def show_beside() -> None:
+        """Ask the page to open the chat beside the notebook.
+
+        A line says what to do, until the page answers that it is open.
+        """
+        line = display({"text/plain": HOW_TO_OPEN_BESIDE}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        asked = comm.create_comm(target_name=BESIDE_TARGET)
+        opened = {"text/plain": OPENED_BESIDE}
+        asked.on_msg(lambda _answer: line.update(opened, raw=True))
 
     def conversation(self) -> Conversation:
         """The whole conversation, for the output of a cell."""

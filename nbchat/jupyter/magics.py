@@ -7,6 +7,7 @@ of a magic imports the rest, or a thread does while the panel opens.
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
+from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
@@ -40,7 +41,7 @@ class ChatMagics(Magics):
         """Chat with a model in the notebook; long conversations are compacted.
 
         %chat                      show the chat panel
-        %chat side                 show it in a tab beside the notebook (JupyterLab)
+        %chat side                 open it beside the notebook (JupyterLab, Notebook)
         %chat /compact             run a command; %chat /help lists them
         session = %chat session    the Session: history, transcript, compactions
         agent = %chat agent        the Agent: run, ask, chat, engine
@@ -103,8 +104,21 @@ def _cell_id(shell: InteractiveShell | None) -> str:
     return str(parent.get("metadata", {}).get("cellId", ""))
 
 
+def open_beside() -> str:
+    """Load nbchat, if it isn't, and return the id of the chat panel's widget model.
+
+    The extension of JupyterLab calls this, maybe of another version: keep its name.
+    """
+    shell = get_ipython()  # type: ignore[no-untyped-call]
+    load(shell)
+    magics = shell.magics_manager.registry[ChatMagics.__name__]
+    return str(magics.chat("").model_id)
+
+
 def load(shell: InteractiveShell) -> None:
-    """Register the magics and their settings with a shell."""
+    """Register the magics and their settings with a shell, if they aren't yet."""
+    if ChatMagics.__name__ in shell.magics_manager.registry:
+        return
     magics = ChatMagics(shell)
     shell.register_magics(magics)
     line_magics = shell.magics_manager.magics["line"]

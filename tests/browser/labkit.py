@@ -164,6 +164,10 @@ def _environment(home: Path) -> dict[str, str]:
     for folder in folders.values():
         folder.mkdir()
     packaged = REPOSITORY / "jupyter-config" / "server-config" / "nbchat.json"
+    labextensions = home / "data" / "labextensions"
+    labextensions.mkdir()
+    built = REPOSITORY / "nbchat" / "jupyter" / "lab" / "labextension"
+    (labextensions / "jupyter-nbchat").symlink_to(built)
     extensions = home / "config" / "jupyter_server_config.d"
     extensions.mkdir()
     shutil.copy(packaged, extensions)
@@ -371,13 +375,7 @@ class Notebook:
         )
 
     def close(self) -> None:
-        """End the kernel, close the notebook without a dialog, and chats beside it."""
-        self.page.evaluate(
-            "() => [...window.jupyterapp.shell.widgets('main')]"
-            ".filter(tab => tab.hasClass('jupyterlab-sidecar')"
-            " || tab.node.querySelector('.jupyterlab-sidecar'))"
-            ".forEach(tab => tab.close())"
-        )
+        """End the kernel, and close the notebook without a dialog."""
         self.page.evaluate(
             f"""async path => {{
                 const [tab] = {self._TABS};

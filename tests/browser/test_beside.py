@@ -1,55 +1,164 @@
-"""`%chat side` in a real JupyterLab."""
+"""The chat beside the notebook, which the extension of JupyterLab opens."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from labkit import Notebook
-from playwright.sync_api import expect
+import pytest
+from labkit import Lab, Notebook, going_on
+from panels import BUSY, let_cell_end
+from playwright.sync_api import Locator, Page, expect
+
+OpenNotebook = Callable[..., Notebook]
+Screenshot = Callable[[str], Path]
+
+SCRIPTED = """
+%load_ext nbchat
+from nbchat.testing import ScriptedProvider, says
+agent = %chat agent
+answer = "Like this:\\n\\n```python\\nprint(40 + 2)\\n```\\n"
+agent.use(ScriptedProvider(*[says(answer)] * 9))
+"""
+
+NOT_INSTALLED = """
+import sys
+class NotInstalled:
+    def find_spec(self, name, *rest):
+        if name.partition(".")[0] == "nbchat":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, NotInstalled())
+"""
+
+OLDER = """
+sys.meta_path.pop(0)
+from nbchat.jupyter import magics
+opened = magics.open_beside
+del magics.open_beside
+"""
+
+UPDATED = "magics.open_beside = opened"
+
+SOURCES = """() => window.jupyterapp.shell.currentWidget.context.model.sharedModel
+    .cells.map(cell => cell.source)"""
 
 
-def test_a_chat_beside_the_notebook_is_the_same_chat_and_survives_a_reload(
-    open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
+@pytest.fixture
+def icon(page: Page) -> Locator:
+    """What opens the chat, in the right side bar."""
+    return page.locator(".jp-SideBar.jp-mod-right [title=Chat]")
+
+
+@pytest.fixture
+def side(page: Page) -> Locator:
+    """The place beside the notebook."""
+    return page.locator("#nbchat-side")
+
+
+@pytest.fixture(autouse=True)
+def closed(page: Page) -> None:
+    """Close what a test before left open."""
+    if page.locator("#nbchat-side").is_visible():
+        page.locator(".jp-SideBar.jp-mod-right [title=Chat]").click()
+
+
+def drawn(side: Locator) -> Locator:
+    """The chat of the current notebook, once its conversation is there."""
+    panel = side.locator(".nbc[data-drawn]:visible")
+    expect(panel).to_be_visible()
+    return panel
+
+
+def say(panel: Locator, text: str) -> None:
+    """Type a message and send it."""
+    panel.locator(".nbc-input").fill(text)
+    panel.locator(".nbc-input").press("Enter")
+
+
+def test_the_icon_opens_the_chat_of_the_notebook_whose_cells_it_brings_and_changes(
+    open_notebook: OpenNotebook, icon: Locator, side: Locator, screenshot: Screenshot
 ) -> None:
-    notebook = open_notebook("%load_ext nbchat", "%chat", "%chat side")
-    notebook.run(0)
-    inside = notebook.run(1).locator(".nbc")
-    notebook.run(2)
+    notebook = open_notebook(SCRIPTED, "1 / 0", "{}['key']", "a = 5\na")
     page = notebook.page
-    beside = page.locator(".jupyterlab-sidecar .nbc")
-    expect(beside.locator(".nbc-model")).to_have_text("local:smollm2")
-    box = beside.get_by_role("textbox", name="Message")
-    box.fill("/pin Be kind.")
-    box.press("Enter")
-    pinned = "1 rule pinned"
-    expect(beside.locator(".nbc-log")).to_contain_text(pinned)
-    expect(inside.locator(".nbc-log")).to_contain_text(pinned)
-    height = "each => each.getBoundingClientRect().height"
-    assert beside.evaluate(height) > 1.4 * inside.evaluate(height)
-    screenshot("beside")
-    page.reload()
-    expect(beside.locator(".nbc-model")).to_have_text("local:smollm2")
-    expect(beside.get_by_role("textbox", name="Message")).to_be_enabled()
-    page.evaluate(
-        """() => { for (const tab of [...window.jupyterapp.shell.widgets('main')])
-            if (tab.title.label === 'Chat') tab.close() }"""
-    )
-    expect(beside).to_have_count(0)
+    for index in (0, 1, 2, 3):
+        notebook.run(index)
+    icon.click()
+    panel = drawn(side)
+    expect(panel.locator(".nbc-input")).to_be_focused()
+    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
+    page.get_by_role("button", name="Fix").first.click()  # not the newest error
+    chip = panel.locator(".nbc-attached-open")
+    expect(chip).to_contain_text("traceback.txt")
+    expect(panel.locator(".nbc-input")).to_have_value("Fix this error.")
+    screenshot("fix")
+    chip.click()
+    expect(page.get_by_role("dialog")).to_contain_text("ZeroDivisionError")
+    page.keyboard.press("Escape")
+    panel.locator(".nbc-input").press("Enter")
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_be_visible()
+    panel.get_by_role("button", name="Insert", exact=True).click()
+    assert page.evaluate(SOURCES)[1:3] == ["1 / 0", "print(40 + 2)"]
+    page.locator(".jp-Cell").nth(4).locator(".cm-content").click()
+    notebook.execute("nbchat:ask-about-cell")
+    expect(panel.locator(".nbc-input")).to_have_value("@cell:4 ")
+    panel.locator(".nbc-input").focus()
+    page.keyboard.press("Control+Shift+Y")
+    expect(side).to_be_hidden()
 
 
-def test_the_menu_shows_a_panel_beside_the_notebook_and_moves_it_back(
-    open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
+def test_it_opens_while_a_cell_runs_follows_notebooks_and_returns_after_a_restart(
+    open_notebook: OpenNotebook, icon: Locator, side: Locator, screenshot: Screenshot
 ) -> None:
-    notebook = open_notebook("%load_ext nbchat", "%chat")
-    notebook.run(0)
-    inside = notebook.run(1).locator(".nbc")
-    beside = notebook.page.locator(".jupyterlab-sidecar .nbc")
-    expect(inside.locator(".nbc-model")).to_have_text("local:smollm2")
+    first = open_notebook(BUSY, "%load_ext nbchat", "%chat side", "%chat", "a = 1")
     for _ in range(2):
-        inside.get_by_role("button", name="More").click()
-        inside.get_by_role("menuitem", name="Show beside the notebook").click()
-        expect(beside.locator(".nbc-model")).to_have_text("local:smollm2")
-        beside.get_by_role("button", name="More").click()
-        screenshot("menu")
-        expect(beside.get_by_role("menuitem", name="Show beside")).to_have_count(0)
-        beside.get_by_role("menuitem", name="Move back into the notebook").click()
-        expect(beside).to_have_count(0)
+        first.run(4)
+    first.start(0)
+    icon.click()
+    drawn(side).locator(".nbc-input").fill("A draft")
+    let_cell_end(first)
+    second = open_notebook("b = 2")
+    expect(drawn(side).locator(".nbc-input")).to_have_value("")
+    second.close()
+    first.open()
+    expect(drawn(side).locator(".nbc-input")).to_have_value("A draft")
+    icon.click()
+    expect(side).to_be_hidden()
+    first.run(1)
+    expect(first.run(2)).to_have_text("The chat is open beside the notebook.")
+    say(drawn(side), "/pin Be kind.")
+    expect(side.locator(".nbc-log")).to_contain_text("1 rule pinned")
+    expect(first.run(3).locator(".nbc-log")).to_contain_text("1 rule pinned")
+    first.restart_kernel()
+    expect(side.locator(".nbc.nbc-is-gone")).to_have_count(0)
+    expect(drawn(side).locator(".nbc-input")).to_be_enabled()
+    first.page.reload()
+    expect(drawn(side).locator(".nbc-input")).to_be_enabled()
+
+
+def test_it_says_why_there_is_no_chat_and_opens_once_there_can_be_one(
+    open_notebook: OpenNotebook, icon: Locator, side: Locator, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(NOT_INSTALLED, OLDER, UPDATED)
+    notebook.run(0)
+    icon.click()
+    line = side.locator(".nbchat-note:visible")
+    expect(line).to_contain_text("nbchat isn’t installed in this notebook’s kernel")
+    screenshot("not-installed")
+    line.get_by_role("button", name="Add to the notebook").click()
+    assert notebook.page.evaluate(SOURCES)[1] == "%pip install jupyter-nbchat"
+    notebook.run(2)
+    expect(line).to_contain_text("has an older nbchat")
+    expect(line).to_contain_text("%pip install --upgrade jupyter-nbchat")
+    notebook.run(3)
+    drawn(side)
+    notebook.close()
+    expect(line).to_have_text("Open a notebook to chat about it.")
+
+
+def test_in_notebook_7_a_button_of_the_toolbar_opens_it(
+    lab: Lab, page: Page, open_notebook: OpenNotebook
+) -> None:
+    notebook = open_notebook("1 / 0")
+    visitor = going_on(page.context.new_page())
+    visitor.goto(f"{lab.url}/notebooks/{notebook.name}")
+    visitor.locator(".jp-Toolbar [data-command='nbchat:toggle']").click()
+    expect(visitor.locator("#nbchat-side .nbc[data-drawn]")).to_be_visible()
+    visitor.close()

@@ -152,11 +152,11 @@ def talk(panel: Locator, picture: Picture) -> None:
     assert faults(panel) == []
 
 
-def has_no_place_beside(panel: Locator) -> None:
-    """Check that the menu offers no tab beside the notebook."""
+def has_a_place_beside(panel: Locator) -> None:
+    """Check that the menu offers the side bar, and no tools for a chat without them."""
     panel.get_by_role("button", name="More", exact=True).click()
     expect(panel.get_by_role("menuitem", name="Compact", exact=True)).to_be_visible()
-    expect(panel.get_by_role("menuitem", name="Show beside")).to_have_count(0)
+    expect(panel.get_by_role("menuitem", name="Show beside")).to_be_visible()
     expect(panel.get_by_role("menuitem", name="edit and run cells")).to_have_count(0)
     panel.page.keyboard.press("Escape")
 
@@ -197,7 +197,7 @@ def test_in_notebook_7_a_chat_streams_stops_compacts_runs_code_and_survives_a_re
     run_first(visitor)
     panel = ready(visitor)
     talk(panel, picture)
-    has_no_place_beside(panel)
+    has_a_place_beside(panel)
     expect(cells).to_have_count(2)
     expect(cells.first.locator(".jp-InputPrompt")).to_have_text(RAN)
     code_runs_in_a_cell(panel, cells)

@@ -197,8 +197,6 @@ ui = ChatUI(Agent(ScriptedProvider(), session=session), commands=known,
 ui
 """
 
-BESIDE = "ui.show_beside()"
-
 CONTEXTS = """
 places = [
     Entry("assistant", template.replace("{}", text))
@@ -474,21 +472,6 @@ def test_hostile_texts_in_memory_settings_servers_titles_and_branches_are_only_t
     switch.get_by_role("button", name="Later version").click()
     expect(panel.locator(".nbc-error")).to_be_attached()
     assert violations(panel) == []
-    watch.assert_quiet()
-
-
-def test_hostile_texts_in_the_tab_beside_the_notebook_are_only_text(
-    open_notebook: OpenNotebook, page: Page, lab: Lab, screenshot: Screenshot
-) -> None:
-    watch = Watch(page, lab.url)
-    notebook = open_notebook(SETUP + SESSION, BESIDE)
-    notebook.run(0)
-    notebook.run(1)
-    beside = page.locator(".jupyterlab-sidecar .nbc")
-    expect(beside.locator(".nbc-line").first).to_be_attached()
-    unfold(page, beside)
-    screenshot("beside")
-    assert violations(beside) == []
     watch.assert_quiet()
 
 

@@ -25,8 +25,8 @@ from nbchat.conversation.events import TextDelta
 from nbchat.conversation.tools import as_tools
 from nbchat.errors import RequestRefused
 from nbchat.jupyter.cell_output import Banner
-from nbchat.jupyter.kernel_chat import ShellContents
-from nbchat.jupyter.magics import ChatMagics
+from nbchat.jupyter.kernel_chat import HOW_TO_OPEN_BESIDE, ShellContents
+from nbchat.jupyter.magics import ChatMagics, open_beside
 from nbchat.jupyter.panel.protocol import Complete, Completion
 from nbchat.providers.base import user_text
 from nbchat.providers.tokens import TokenCounter
@@ -307,22 +307,25 @@ def refund(order: str) -> str:
     return f"{order} refunded"
 
 
-def test_a_chat_beside_the_notebook_shows_the_panel_of_the_cells(shell):
-    panel = shell.run_line_magic("chat", "")
-    assert shell.run_line_magic("chat", "side") is None
-    first = panel._side
-    (shown,) = first.outputs
-    view = shown["data"]["application/vnd.jupyter.widget-view+json"]
-    assert view["model_id"] == panel.model_id
-    shell.run_line_magic("chat", "side")
-    assert panel._side is not first
-    assert first.comm is None  # closed: it is there once
+@pytest.fixture
+def own_shell() -> Iterator[InteractiveShell]:
+    """The shell of this process, as that of a kernel; nbchat isn't loaded."""
+    yield InteractiveShell.instance()
+    InteractiveShell.instance().history_manager.end_session()
+    InteractiveShell.clear_instance()
 
 
-def test_without_the_package_for_it_one_line_says_what_to_install(shell, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sidecar", None)
-    with pytest.raises(UsageError, match=r"pip install 'jupyter-nbchat\[side\]'"):
-        shell.run_line_magic("chat", "side")
+def test_opened_beside_the_notebook_it_is_the_chat_of_cells(own_shell, capsys):
+    before = set(own_shell.user_ns)
+    model_id = open_beside()
+    assert open_beside() == model_id
+    assert set(own_shell.user_ns) == before
+    own_shell.run_line_magic("load_ext", "nbchat")
+    assert capsys.readouterr() == ("", "")
+    assert own_shell.run_line_magic("chat", "").model_id == model_id
+    own_shell.run_line_magic("chat", "side")
+    assert capsys.readouterr().out == f"{HOW_TO_OPEN_BESIDE}\n"
+    own_shell.run_line_magic("unload_ext", "nbchat")
 
 
 def test_a_cells_call_waits_in_the_panel_whenever_approvals_were_set(shell):

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 import anywidget
@@ -27,7 +26,6 @@ from nbchat.chat.chat_runner import Action, ChatRunner, LoadAttachments, RunComm
 from nbchat.config.api_keys import Keys
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.errors import ConfigError
 from nbchat.jupyter.notebook_tools import PageRequests
 from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.frontend import script, style
@@ -109,8 +107,6 @@ class ChatUI(anywidget.AnyWidget):
         allow_none=True,
         help="Whether the model may use the notebook's cells; None: no menu entry.",
     )
-    _side: Any = None
-    """The tab beside the notebook, if there is one."""
     _is_shown = False
     """Whether a cell has shown the panel, and no view has opened since."""
 
@@ -174,7 +170,6 @@ class ChatUI(anywidget.AnyWidget):
             has_sessions=self._queries.store is not None,
             has_branches=self._branch is not None,
             has_servers=self._queries.servers is not None,
-            has_side=find_spec("sidecar") is not None,
         )
         self._sync = ViewSync(self._state.snapshot, self._state.page, self.send)
         self.page = PageRequests(self.send)
@@ -259,29 +254,6 @@ class ChatUI(anywidget.AnyWidget):
         """
         self._runner.refresh(agent)
 
-    def show_beside(self) -> None:
-        """Show the panel in a tab beside the notebook, in JupyterLab.
-
-        Raises ConfigError without the package sidecar, whose part in the page opens it.
-        """
-        try:
-            from sidecar import Sidecar  # noqa: PLC0415  # an optional package
-        except ImportError as error:
-            raise ConfigError(
-                "a chat beside the notebook needs the package sidecar: pip install "
-                "'jupyter-nbchat[side]', then reload the page of JupyterLab"
-            ) from error
-        self.hide_beside()
-        data, _ = self._repr_mimebundle_() or ({}, {})
-        shown = {"output_type": "display_data", "data": data, "metadata": {}}
-        self._side = Sidecar(title="Chat", anchor="split-right", outputs=(shown,))
-
-    def hide_beside(self) -> None:
-        """Close the tab beside the notebook, if there is one."""
-        if self._side is not None:
-            self._side.close()
-            self._side = None
-
     def close(self) -> None:
         """Stop the turn, and close the threads and every view."""
         if self._owns_runner:
@@ -290,7 +262,6 @@ class ChatUI(anywidget.AnyWidget):
             self._runner.stop()
             self._runner.listen(None)
         self._sync.close()
-        self.hide_beside()
         super().close()
 
     def receive(self, content: object) -> None:
@@ -327,8 +298,6 @@ class ChatUI(anywidget.AnyWidget):
                 self._runner.approvals.approve(ticket, always=is_always)
             case protocol.Deny(ticket):
                 self._runner.approvals.deny(ticket)
-            case protocol.Side(is_open):
-                self.show_beside() if is_open else self.hide_beside()
             case protocol.Withdraw(index, text, is_edit):
                 self._runner.withdraw(index, text, is_returned=is_edit)
             case protocol.Compact(focus, keep, upto):

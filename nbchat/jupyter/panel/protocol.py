@@ -99,13 +99,6 @@ class Withdraw:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """Show the panel in a tab beside the notebook, or close that tab."""
-
-    is_open: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Approve:
     """Approve a tool call; with `always` the later ones of its tool in this session."""
 
@@ -314,7 +307,7 @@ class NotebookAnswer:
 
 Said = Send | Branch
 
-Request = Send | Branch | Stop | Withdraw | Side | Approve | Deny | Compact
+Request = Send | Branch | Stop | Withdraw | Approve | Deny | Compact
 """What a user asks for."""
 
 ViewToKernel = (
@@ -805,8 +798,7 @@ class State:
 
     `policy` may be none of `policies`. `problem` is why the model cannot answer yet,
     such as a missing key. `spent` is empty before the first answer. `excluded` are
-    positions. `has_side` says whether the kernel can open a tab beside the notebook.
-    `offers_cells` is null where the setting `notebook_tools` has no effect.
+    positions. `offers_cells` is null where the setting `notebook_tools` has no effect.
     By `chat_id` Jupyter Server finds this chat in the kernel.
     """
 
@@ -829,7 +821,6 @@ class State:
     has_sessions: bool
     has_branches: bool
     has_servers: bool
-    has_side: bool
     offers_cells: bool | None
     waiting: tuple[Waiting, ...]
     problem: str

@@ -81,7 +81,6 @@ class PanelState:
         has_sessions: bool = False,
         has_branches: bool = False,
         has_servers: bool = False,
-        has_side: bool = False,
     ) -> None:
         """Start empty; the agent comes with `AgentReady`."""
         self._clock = clock
@@ -98,7 +97,6 @@ class PanelState:
             "has_sessions": has_sessions,
             "has_branches": has_branches,
             "has_servers": has_servers,
-            "has_side": has_side,
         }
 
     def snapshot(self) -> dict[str, Any]:

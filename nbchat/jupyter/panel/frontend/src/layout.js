@@ -27,7 +27,6 @@ const MENU = {
   },
   "This panel": {
     side: "Show beside the notebook",
-    back: "Move back into the notebook",
     settings: "Settings",
   },
 };

@@ -27,10 +27,6 @@ export class Menu {
     });
   }
 
-  get isBeside() {
-    return Boolean(this.panel.parts.root.closest(".jupyterlab-sidecar"));
-  }
-
   get all() {
     return /** @type {HTMLButtonElement[]} */ ([...this.panel.parts.menu.querySelectorAll("button")]);
   }
@@ -100,8 +96,7 @@ export class Menu {
     isHidden.settings = !state.has_settings;
     isHidden.policy = !policy;
     isHidden.servers = !state.has_servers;
-    isHidden.side = !state.has_side || !isInLab() || this.isBeside;
-    isHidden.back = !this.isBeside;
+    isHidden.side = !this.panel.beside.isOffered;
     const isNotebook = Boolean(this.panel.notebook.model); // Voila and pages have none
     isHidden.cells = !isNotebook || state.offers_cells !== false;
     isHidden.noCells = !isNotebook || !state.offers_cells;
@@ -129,9 +124,4 @@ export class Menu {
 function selectedIn(log) {
   const selection = document.getSelection();
   return selection?.anchorNode && log.contains(selection.anchorNode) ? String(selection).trim() : "";
-}
-
-// Notebook 7, Voila and others have no place beside the notebook.
-function isInLab() {
-  return document.querySelector("#jp-main-dock-panel") !== null;
 }

@@ -161,8 +161,8 @@ export class NotebookCells {
   note() {
     const own = this.panel.parts.root.closest(".jp-Cell");
     const active = own?.closest(".jp-Notebook")?.querySelector(".jp-Cell.jp-mod-active");
-    if (!this.model || !active || active === own) return;
-    const { id } = this.cells[indexOf(active)] ?? {};
+    if (!this.model || active === own) return;
+    const id = active ? this.cells[indexOf(active)]?.id : this.panel.beside.cellId;
     if (!id || id === this.anchor) return;
     this.anchor = id;
     this.newest = null;
@@ -228,7 +228,7 @@ export class NotebookCells {
    */
   show(index) {
     requestAnimationFrame(() => {
-      const own = this.panel.parts.root.closest(".jp-Notebook");
+      const own = this.panel.parts.root.closest(".jp-Notebook") ?? this.panel.beside.notebook;
       const shown = own ?? document.querySelector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook");
       const cell = [...(shown?.querySelectorAll(".jp-Cell") ?? [])].find((each) => indexOf(each) === index);
       if (!(cell instanceof HTMLElement)) return;

@@ -3,6 +3,7 @@
 // which nbchat.rendering made safe, are inserted as HTML.
 
 import { Decisions, waitingText } from "./approvals.js";
+import { Beside } from "./beside.js";
 import { Branches } from "./branches.js";
 import { CodeActions } from "./code_blocks.js";
 import { Attached, PreviewDialog, listenForFiles } from "./attachments.js";
@@ -87,6 +88,7 @@ class Panel {
     /** @type {Compaction} */
     this.compaction = { focus: "", keep: null }; // the one requested last
     this.notebook = new NotebookCells(this);
+    this.beside = new Beside(this);
     this.requests = new NotebookRequests(this);
     this.compactDialog = new CompactDialog(this);
     this.historyView = new HistoryView(this);
@@ -274,6 +276,7 @@ class Panel {
     this.parts.empty.hidden = !isUnsaid || isOpening;
     this.drawGone();
     this.start.draw();
+    this.beside.draw();
     this.menu.draw();
     this.actions.draw();
     this.branches.draw();
@@ -426,7 +429,7 @@ class Panel {
       servers: this.serversDialog,
       settings: this.settingsDialog,
     };
-    if (name === "side" || name === "back") this.send({ type: "side", is_open: name === "side" });
+    if (name === "side") this.beside.open();
     else if (name === "new") this.command("/new");
     else if (name === "cells" || name === "noCells") this.command(`/set notebook_tools ${name === "cells"}`);
     else if (name === "remove") this.removeDialog.open(more, this.menu.selected);

@@ -1,0 +1,275 @@
+// The chat of one notebook: its panel, or a line that says why there is none.
+
+import { Panel, Widget } from "@lumino/widgets";
+import { openChat } from "./kernel.js";
+
+const WIDGET = "application/vnd.jupyter.widget-view+json";
+const TARGET = "nbchat-side"; // of the kernel's messages, as in nbchat.jupyter.kernel_chat
+const PATIENCE_MILLISECONDS = 1500; // until a line says what an opening waits for
+
+/** @type {Record<string, string>} */
+const INTERRUPTED = {
+  restarting: "The kernel is restarting.",
+  autorestarting: "The kernel stopped and is starting again.",
+  terminating: "The kernel is shutting down.",
+  dead: "The kernel has stopped.",
+};
+
+/** @type {Record<string, string>} */
+const WAITING = {
+  busy: "The kernel is running a cell. The chat opens when it’s done.",
+  starting: "The kernel is starting.",
+  unknown: "The kernel is starting.",
+};
+
+const LINES = {
+  nbchat: {
+    text: "nbchat isn’t installed in this notebook’s kernel. Run this line in a cell:",
+    code: "%pip install jupyter-nbchat",
+  },
+  newer: {
+    text: "This notebook’s kernel has an older nbchat. Run this line in a cell, then restart the kernel:",
+    code: "%pip install --upgrade jupyter-nbchat",
+  },
+};
+
+/** @typedef {"choose" | "restart" | "again" | "insert"} Action */
+
+/** @type {Record<Action, string>} */
+const LABELS = { choose: "Choose a kernel", restart: "Restart the kernel", again: "Try again", insert: "Add to the notebook" };
+
+export class ChatView extends Panel {
+  /** @param {NotebookPanel} notebook @param {Commands} commands */
+  constructor(notebook, commands) {
+    super();
+    this.notebook = notebook;
+    this.commands = commands;
+    this.note = new Widget();
+    /** @type {string | null} */
+    this.shownFor = null; // id of the kernel whose chat is shown
+    /** @type {Renderer | null} */
+    this.chat = null;
+    this.attempt = 0;
+    this.isInterrupted = false; // the kernel has ended since the chat was opened
+    this.isSettled = false; // the widgets of the notebook are restored in this page
+    this.wantsFocus = false;
+    this.addClass("nbchat-view");
+    this.note.addClass("nbchat-note");
+    this.addWidget(this.note);
+    this.node.dataset.notebook = notebook.id;
+    this.follow();
+  }
+
+  follow() {
+    const { sessionContext, content } = this.notebook;
+    const noteCell = () => (this.node.dataset.cell = content.activeCell?.model.id ?? "");
+    content.activeCellChanged.connect(noteCell, this);
+    noteCell();
+    sessionContext.kernelChanged.connect(() => this.kernelChanged(), this);
+    sessionContext.statusChanged.connect((_, status) => this.statusChanged(status), this);
+    this.statusChanged(this.kernel?.status ?? "unknown");
+    this.notebook.disposed.connect(() => this.dispose(), this);
+  }
+
+  kernelChanged() {
+    this.isSettled = false;
+    if (this.isVisible) void this.open();
+  }
+
+  /** @param {string} status */
+  statusChanged(status) {
+    if (INTERRUPTED[status]) {
+      this.attempt += 1;
+      this.isInterrupted = true;
+      this.isSettled = false;
+      this.forget(INTERRUPTED[status], status === "dead" ? ["restart"] : []);
+    }
+    if (status !== "idle") return;
+    if (!this.isSettled) void this.settle();
+    // Not at each idle: our own request ends in one.
+    if (this.isInterrupted && this.isVisible) void this.open();
+  }
+
+  // While JupyterLab restores the widgets of a notebook, a request on a subshell would mix
+  // up their replies, and all would be dead. It asks the kernel twice, as is done here.
+  async settle() {
+    const kernel = this.kernel;
+    if (!kernel) return;
+    this.listen(kernel);
+    try {
+      for (let round = 0; round < 2; round += 1) await kernel.requestCommInfo({ target_name: TARGET });
+      this.isSettled = kernel === this.kernel;
+    } catch {
+      // canceled: the kernel ended
+    }
+  }
+
+  get kernel() {
+    return this.notebook.sessionContext.session?.kernel;
+  }
+
+  // A kernel says "idle" of any request, also while a cell runs.
+  get isBusy() {
+    const prompts = [...this.notebook.node.querySelectorAll(".jp-InputPrompt")];
+    return this.kernel?.status === "busy" || prompts.some((each) => each.textContent?.includes("*"));
+  }
+
+  /** `%chat side` asks the page, which answers that it is open.
+   * @param {Kernel} kernel
+   */
+  listen(kernel) {
+    kernel.registerCommTarget(TARGET, (comm) => {
+      void this.commands.execute("nbchat:open");
+      comm.send({});
+    });
+  }
+
+  // A cell was run, which may have installed nbchat
+  cellRan() {
+    if (this.isVisible && this.isHelpless) void this.open();
+  }
+
+  /** @param {object} message */
+  onAfterShow(message) {
+    super.onAfterShow(message);
+    void this.open();
+  }
+
+  focus() {
+    const box = /** @type {HTMLElement | null} */ (this.node.querySelector(".nbc-input"));
+    this.wantsFocus = !box;
+    box?.focus();
+  }
+
+  /** Show the chat of the notebook's kernel, if it is not shown. */
+  async open() {
+    const attempt = ++this.attempt;
+    const isOld = () => attempt !== this.attempt || this.isDisposed;
+    const { sessionContext } = this.notebook;
+    // A dialog may ask for a kernel meanwhile.
+    if (!this.shownFor) this.say("Waiting for the notebook’s kernel.", ["choose"]);
+    await sessionContext.ready;
+    if (isOld()) return;
+    const { kernel } = this;
+    if (!kernel) return this.forget("This notebook has no kernel.", ["choose"]);
+    if (this.shownFor === kernel.id) return;
+    this.isInterrupted = false;
+    this.forget("Opening the chat.");
+    const isBeside = this.isBusy && this.isSettled && Boolean(kernel.supportsSubshells);
+    const slow = setTimeout(() => isOld() || this.say(WAITING[kernel.status] ?? WAITING.busy), PATIENCE_MILLISECONDS);
+    try {
+      const { language_info: language } = await kernel.info;
+      if (isOld()) return;
+      if (language.name !== "python") {
+        return this.forget(`This notebook runs ${language.name}. nbchat works in Python notebooks.`);
+      }
+      const opened = await openChat(kernel, { isBeside });
+      if (isOld()) return;
+      if ("modelId" in opened) await this.draw(opened.modelId, kernel.id);
+      else if ("missing" in opened) this.explain(LINES[opened.missing]);
+      else this.fail(opened.problem);
+    } catch (error) {
+      if (!isOld()) this.fail(String(error)); // canceled: the kernel ended
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+
+  /** @param {string} modelId @param {string} kernelId */
+  async draw(modelId, kernelId) {
+    const { rendermime } = this.notebook.content; // the application's has no widget manager
+    const data = { [WIDGET]: { version_major: 2, version_minor: 0, model_id: modelId } };
+    const chat = rendermime.createRenderer(WIDGET);
+    await chat.renderModel(rendermime.createModel({ data, trusted: true }));
+    this.chat?.dispose();
+    this.chat = chat;
+    this.shownFor = kernelId;
+    this.isHelpless = false;
+    this.note.hide();
+    this.addWidget(chat);
+    if (this.wantsFocus) this.whenDrawn(() => this.focus());
+  }
+
+  /** Call once the panel shows its conversation, which may be in a while.
+   * @param {(panel: HTMLElement) => void} step
+   */
+  whenDrawn(step) {
+    const find = () => /** @type {HTMLElement | null} */ (this.node.querySelector(".nbc[data-drawn]"));
+    const found = find();
+    if (found) return step(found);
+    const watch = new MutationObserver(() => {
+      const panel = find();
+      if (!panel) return;
+      watch.disconnect();
+      step(panel);
+    });
+    watch.observe(this.node, { subtree: true, childList: true, attributeFilter: ["data-drawn"] });
+    this.disposed.connect(() => watch.disconnect(), this);
+  }
+
+  /** A line in place of the chat
+   * @param {string} text
+   * @param {Action[]} [actions]
+   */
+  forget(text, actions = []) {
+    this.shownFor = null;
+    this.chat?.dispose();
+    this.chat = null;
+    this.say(text, actions);
+  }
+
+  /** @param {string} problem */
+  fail(problem) {
+    this.forget("The chat couldn’t be opened.", ["again"]);
+    const summary = element("summary", {}, "Details");
+    this.note.node.append(element("details", {}, summary, element("pre", {}, problem)));
+    this.isHelpless = true;
+  }
+
+  /** @param {{ text: string, code: string }} line */
+  explain({ text, code }) {
+    this.code = code;
+    this.forget(text, ["insert", "again"]);
+    this.note.node.children[0].after(element("pre", {}, code));
+    this.isHelpless = true;
+  }
+
+  /** @param {string} text @param {Action[]} [actions] */
+  say(text, actions = []) {
+    this.isHelpless = false;
+    const buttons = actions.map((action) => {
+      const made = element("button", { className: "jp-mod-styled jp-mod-reject", type: "button" }, LABELS[action]);
+      made.addEventListener("click", () => void this[action]());
+      return made;
+    });
+    const row = buttons.length ? [element("div", { className: "nbchat-actions" }, ...buttons)] : [];
+    this.note.node.replaceChildren(element("p", { role: "status" }, text), ...row);
+    this.note.show();
+  }
+
+  choose() {
+    return this.commands.execute("notebook:change-kernel");
+  }
+
+  restart() {
+    return this.commands.execute("notebook:restart-kernel");
+  }
+
+  again() {
+    return this.open();
+  }
+
+  insert() {
+    const { content } = this.notebook;
+    const cell = { cell_type: "code", source: this.code, metadata: { trusted: true } };
+    content.model?.sharedModel.insertCell(content.activeCellIndex + 1, cell);
+    content.activeCellIndex += 1;
+  }
+}
+
+/** @param {string} name @param {object} properties @param {...(string | Node)} children */
+export function element(name, properties, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}

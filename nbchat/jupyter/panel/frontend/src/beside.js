@@ -1,0 +1,58 @@
+// The place beside the notebook, which nbchat's extension of JupyterLab offers. The two
+// speak by attributes and events of the page, so that each works without the other.
+
+/** @import { ChatPanel } from "./panel.js" */
+
+/** @typedef {{ text: string, traceback?: string }} Composed */
+
+export class Beside {
+  /** @param {ChatPanel} panel */
+  constructor(panel) {
+    this.panel = panel;
+    panel.parts.root.addEventListener("nbchat-compose", (event) => {
+      this.compose(/** @type {CustomEvent<Composed>} */ (event).detail);
+    });
+  }
+
+  // What the extension has put this panel in
+  get view() {
+    return /** @type {HTMLElement | null} */ (this.panel.parts.root.closest(".nbchat-view"));
+  }
+
+  get isOffered() {
+    return "nbchatSide" in document.body.dataset && !this.view;
+  }
+
+  open() {
+    document.dispatchEvent(new CustomEvent("nbchat-side"));
+  }
+
+  // The cell that is selected in the notebook, by its id
+  get cellId() {
+    return this.view?.dataset.cell;
+  }
+
+  get notebook() {
+    return document.getElementById(this.view?.dataset.notebook ?? "")?.querySelector(".jp-Notebook");
+  }
+
+  /** Add to the message, which the person reads before it is sent. An error brings its
+   * traceback along.
+   * @param {Composed} composed
+   */
+  compose({ text, traceback }) {
+    const { box, attached, parts } = this.panel;
+    if (traceback) attached.bringText("traceback.txt", traceback);
+    if (!parts.input.value.includes(text.trim())) {
+      const between = /\S$/.test(parts.input.value) ? " " : "";
+      parts.input.value += between + text;
+    }
+    parts.input.focus();
+    box.onInput();
+  }
+
+  // For the extension: the conversation is here
+  draw() {
+    this.panel.parts.root.toggleAttribute("data-drawn", this.panel.sequence !== null);
+  }
+}
