@@ -15,7 +15,9 @@ BUILT = FOLDER / "labextension"
 
 def test_the_extension_is_made_from_its_modules_as_they_are():
     modules = sorted((FOLDER / "src").glob("*.js"))
-    others = [FOLDER / each for each in ("build.mjs", "schema/plugin.json", "style.css")]
+    others = [
+        FOLDER / each for each in ("build.mjs", "schema/plugin.json", "style.css")
+    ]
     whole = b"".join(file.read_bytes() for file in [*modules, *others])
     header = SCRIPT.read_text(encoding="utf-8").partition("\n")[0]
     hint = "cd nbchat/jupyter/panel/frontend && npm install && npm run build"
