@@ -109,7 +109,9 @@ def open_beside() -> str:
 
     The extension of JupyterLab calls this, maybe of another version: keep its name.
     """
-    shell = get_ipython()  # type: ignore[no-untyped-call]
+    shell = get_ipython()
+    if shell is None:
+        raise UsageError("nbchat needs IPython.")
     load(shell)
     magics = shell.magics_manager.registry[ChatMagics.__name__]
     return str(magics.chat("").model_id)
