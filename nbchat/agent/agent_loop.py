@@ -135,7 +135,9 @@ class TurnRunner:
             reason = yield from self._steps(steps, options)
             if not options.is_used_up:
                 later = self._agent.compacts_later
-                yield from self.compactor.if_due(options.stop, later=later)
+                yield from self.compactor.if_due(
+                    options.stop, is_turn_over=True, later=later
+                )
         return reason
 
     def _steps(

@@ -99,13 +99,16 @@ class Compactor:
         session = self._agent.session
         self._asked = _AskedFor(session, len(session.transcript), focus)
 
-    def if_due(self, stop: Flag | None, *, later: bool = False) -> Events:
+    def if_due(
+        self, stop: Flag | None, *, is_turn_over: bool = False, later: bool = False
+    ) -> Events:
         """Compact when a trigger fires or the model has asked for it.
 
         Without a summary where pruning is enough for a trigger.
 
         With `later` a summary is left to `begin_in_background`, which comes next. While
-        one is being written there no other is begun, as long as the window is not full.
+        one is being written there no other is begun; a request waits for it where the
+        window is full or the sum of input tokens is far above the threshold.
         """
         yield from self.commit_ready()
         engine, session = self._agent.engine, self._agent.session
@@ -125,9 +128,13 @@ class Compactor:
         if pruned is not None:
             yield self.commit(pruned)
             return
-        if (later and self._ahead() is not None) or self._can_wait():
+        if (later and self._ahead() is not None) or self._can_wait(is_turn_over):
             return
-        yield from self._compact(decision.trigger, stop)
+        if (background := self._background) is not None and background.is_running:
+            until_stopped(background.wait, stop)
+            yield from self.if_due(stop, is_turn_over=is_turn_over, later=later)
+        else:
+            yield from self._compact(decision.trigger, stop)
 
     def begin_in_background(self, on_ready: Callable[[], object]) -> bool:
         """Begin to write the summary of a context that is nearly full; True if so.
@@ -319,10 +326,12 @@ class Compactor:
         plan = engine.plan(session, trigger=BACKGROUND)
         return None if plan.skip or plan.is_resize else plan
 
-    def _can_wait(self) -> bool:
-        """Whether a summary is being written and the window holds more until then."""
+    def _can_wait(self, is_turn_over: bool) -> bool:  # noqa: FBT001  # as above
+        """Whether a summary is being written, and the chat may go on until then."""
         background, tracker = self._background, self._agent.engine.tracker
         if background is None or not background.is_running:
+            return False
+        if not is_turn_over and tracker.is_overdue(self._agent.session):
             return False
         usable = tracker.limits.usable_window
         return usable is None or tracker.context_tokens(self._agent.session) < usable

@@ -378,7 +378,7 @@ class _Frame:
     def notes(self, trigger: str, wanted: int, cut: int) -> Iterator[str]:
         """Warnings: it saves little, keeps less than wanted, or does not suffice."""
         new = self.sizes[cut] - self.sizes[self.earlier]
-        if self.must_shrink:
+        if self.must_shrink and cut == self.earlier:
             yield "the earlier summary was too large for the window"
         elif trigger == "manual" and new < self.policy.least_tokens:
             yield f"only {new:,} tokens to compact, which saves little"

@@ -210,6 +210,24 @@ def test_a_window_that_fills_before_it_is_ready_is_compacted_at_once():
     assert all(model.provider.count_tokens(r) < 3_000 for r in model.chat_requests())
 
 
+def test_a_message_waits_for_the_summary_before_the_sum_is_past_the_threshold_by_half():
+    model = Reader()
+    agent = model.agent(threshold=2_000)
+    assert agent.ask("First?") == "Fine."
+    assert agent.compact_in_background()
+    assert model.asked.wait(WAIT)
+    assert agent.ask("And now?") == "Fine."
+    assert not agent.session.compactions
+    assert 2_000 < agent.engine.input_tokens < 3_000
+    threading.Timer(0.05, model.may_write.set).start()
+    assert agent.ask("And then?") == "Fine."
+    record = agent.session.compaction
+    assert (record.trigger, record.stop) == ("background", 8)
+    contents = [entry.content for entry in model.chat_requests()[-1].history]
+    assert contents[1:] == ["And now?", "Fine.", "And then?"]
+    assert agent.engine.input_tokens <= 3_000
+
+
 def test_without_being_asked_an_agent_compacts_within_its_turn(model: Reader):
     model.may_write.set()
     agent = model.agent()
@@ -249,7 +267,7 @@ def test_in_a_chat_the_answer_is_there_before_its_summary_and_nothing_waits(
     model: Reader,
 ):
     heard = Heard()
-    agent = model.agent()
+    agent = model.agent(threshold=2_000)
     runner = ChatRunner(lambda: agent, heard)
     runner.submit("And now?")
     heard.await_kind(Idle)

@@ -54,6 +54,10 @@ SOON = 0.85
 """Share of a limit from which the summary is written in the background: a message and
 its answer must still fit below the limit while it is written."""
 
+OVERDUE = 1.5
+"""Times the threshold that the sum of input tokens may reach while a summary is being
+written in the background: then the next message waits for it."""
+
 RETRY = "retry"
 """The trigger of a summary that replaces one written without a model."""
 
@@ -379,6 +383,17 @@ class ContextTracker:
             reread_cost=readings.reread_cost / SOON,
         )
         return bool(decide(soon))
+
+    def is_overdue(self, session: Session) -> bool:
+        """Whether the next request brings the sum past the threshold by half.
+
+        Until then a chat goes on while its summary is being written.
+        """
+        threshold = self._readings(self.context_tokens(session)).threshold
+        if threshold is None:
+            return False
+        coming = self.input_tokens + self.context_tokens(session)
+        return coming > threshold * OVERDUE
 
     def _decision(self, session: Session) -> Decision:
         """The decision of the meters; after a failure only code may act, if need be."""
