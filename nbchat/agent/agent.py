@@ -137,7 +137,10 @@ class Agent:
         self.send = stream_with_retries
         """Sends a request and streams its reply; `map_agents` collects batches here."""
         self.compacts_later = False
-        """Whether the summary after a turn is left to `compact_in_background`."""
+        """Whether the summary that is due after a turn is written on a thread while the
+        caller goes on; the next turn uses it, or waits for it where it has to."""
+        self.on_summary_ready: Callable[[], object] = _nothing
+        """Called on that thread when `commit_background` has something to commit."""
         self.refused_schemas: set[tuple[str, str]] = set()
         """Models that have refused a schema for answers; they are asked without it."""
         self.autosave: SessionAutosave | None = None
@@ -501,6 +504,14 @@ class Agent:
         """Block until no summary is being written; False after the timeout."""
         return self._compactor.wait_for_background(timeout_seconds)
 
+    def close(self, wait_seconds: float = 0) -> None:
+        """Commit a summary that is ready within these seconds; drop it if it isn't."""
+        if not self.wait_for_background(wait_seconds):
+            self.cancel_background()
+            self.wait_for_background()
+        for _ in self.commit_background():
+            pass
+
     def undo_compaction(self) -> Iterator[Event]:
         """Undo the compaction in force; the model sees what it saw before."""
         nothing = "there is no compaction to undo"
@@ -668,3 +679,7 @@ def _remade(
     agent = kind(session=session, **recipe)
     agent.autosave = autosave
     return agent
+
+
+def _nothing() -> None:
+    """Do nothing."""

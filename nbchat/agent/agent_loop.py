@@ -58,6 +58,7 @@ class TurnAgent(Conversation, CallingAgent, Protocol):
     max_output_tokens: int | None
     send: Callable[..., ReplyStream]
     compacts_later: bool
+    on_summary_ready: Callable[[], object]
     refused_schemas: set[tuple[str, str]]
 
 
@@ -111,6 +112,8 @@ class TurnRunner:
             raise
         else:
             yield events.TurnFinished(reason, len(steps))
+            if self._agent.compacts_later:
+                self.compactor.begin_in_background(self._agent.on_summary_ready)
         finally:
             self.options = TurnOptions(StopFlag(None))
 

@@ -325,16 +325,7 @@ class ChatRunner:
             error = self._error_of(partial(job.context.run, self._run_queued, job))
             if error:
                 self._send(TurnFailed(error))
-            self._compact_ahead(job)
             self._finish(job)
-
-    def _compact_ahead(self, job: Job) -> None:
-        """Begin to write a summary that is due soon, while the person reads."""
-        agent = job.agent
-        if agent is None or not job.label or job.stop.is_set() or self._is_closed:
-            return
-        on_ready = partial(self._queue_commit, job.context.copy())
-        self._error_of(lambda: agent.compact_in_background(on_ready))
 
     def _queue_commit(self, context: Context) -> None:
         """Commit a summary as soon as no turn runs; a turn commits it itself."""
@@ -371,6 +362,8 @@ class ChatRunner:
 
     def _run_queued(self, job: Job) -> None:
         self.agent.compacts_later = True
+        ready = partial(self._queue_commit, job.context.copy())
+        self.agent.on_summary_ready = ready
         try:
             for event in self._events(job):
                 self._send(event)

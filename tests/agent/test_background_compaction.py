@@ -305,3 +305,28 @@ def test_a_cell_shows_its_compaction_itself(model: Reader):
     events = list(runner.run_message("And now?"))
     assert any(isinstance(event, Compacted) for event in events)
     runner.close()
+
+
+# In a script.
+
+
+def test_in_a_script_the_summary_is_written_while_it_goes_on(model: Reader):
+    agent = model.agent()
+    agent.compacts_later = True
+    assert agent.ask("And now?") == "Fine."
+    assert model.asked.wait(WAIT)
+    assert not agent.session.compactions
+    model.may_write.set()
+    agent.close(wait_seconds=WAIT)
+    assert agent.session.compaction.trigger == "background"
+
+
+def test_an_agent_that_is_closed_drops_a_summary_that_is_not_ready(model: Reader):
+    agent = model.agent()
+    agent.compacts_later = True
+    assert agent.ask("And now?") == "Fine."
+    assert model.asked.wait(WAIT)
+    threading.Timer(0.05, model.may_write.set).start()
+    agent.close()
+    assert agent.session.compaction is None
+    assert agent.wait_for_background(0)
