@@ -239,8 +239,8 @@ class NbChat(Configurable):
     notebook_tools = Bool(
         False,
         help="Offer the model in %chat tools that read, edit and run the cells of its "
-        "notebook, through the page that shows the panel. You approve each edit, which "
-        "is shown as a diff, and each run.",
+        "notebook and show its variables. You approve each edit, which is shown as a "
+        "diff, and each run.",
     ).tag(config=True, scope="model", apply="view")
     notebook_identity = Bool(
         False,

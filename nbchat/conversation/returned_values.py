@@ -95,7 +95,8 @@ def _written(call: Entry, value: object) -> ToolOutput:
         if pictures:
             pairs = zip(value, each_found, strict=True)
             others = [each for each, found in pairs if found is None]
-            return _with_pictures(call, _as_text(others) if others else "", pictures)
+            text = others[0] if len(others) == 1 else others
+            return _with_pictures(call, _as_text(text) if others else "", pictures)
     if _is_from(value, "pandas", "DataFrame", "Series"):
         return _table(call, value)
     for package, name in (("polars", "DataFrame"), ("pyarrow", "Table")):

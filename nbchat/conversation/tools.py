@@ -204,11 +204,12 @@ def run_tool(
         return _failed(call, f"bad arguments: {faults(error)}")
     except ValueError as error:
         return _failed(call, f"bad arguments: {error}")
-    token = _KEY.set(key)
+    token, stopping = _KEY.set(key), _STOP.set(stop)
     try:
         return _output(called, call, values, stop)
     finally:
         _KEY.reset(token)
+        _STOP.reset(stopping)
 
 
 def _output(
@@ -255,6 +256,15 @@ def idempotency_key() -> str:
     if key is None:
         raise NbchatError("idempotency_key() has a value only while a tool runs")
     return key()
+
+
+_STOP: ContextVar[Flag | None] = ContextVar("stop", default=None)
+
+
+def is_stopped() -> bool:
+    """Whether the turn of the tool that runs was stopped, so that it can end."""
+    stop = _STOP.get()
+    return stop is not None and stop.is_set()
 
 
 def key_of(session_id: str, call: Entry, repetition: int) -> str:

@@ -41,7 +41,11 @@ from nbchat.jupyter.cell_output import Conversation, RetryButton, show
 from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.choices import FIX
-from nbchat.jupyter.shell_contents import ShellContents, own_variables
+from nbchat.jupyter.shell_contents import (
+    RunningCell,
+    ShellContents,
+    own_variables,
+)
 from nbchat.providers.base import user_text
 from nbchat.rendering.arguments import with_invisibles_escaped
 from nbchat.rendering.plain_text import terminal_text
@@ -99,8 +103,12 @@ class KernelChat:
         self.commands.rules = self._rules
         self.runner = ChatRunner(self._built, commands=self.commands)
         self._panel: ChatUI | None = None
-        self._notebook = NotebookTools(
-            lambda: self.panel().page, is_in_cell=lambda: self._is_in_cell
+        self.notebook = NotebookTools(
+            lambda: self.panel().page,
+            is_in_cell=lambda: self._is_in_cell,
+            session=lambda: self.runner.agent.session,
+            contents=self._contents,
+            running=RunningCell(shell) if shell else None,
         )
         self._is_in_cell = False
         """Whether the turn of a cell runs."""
@@ -200,6 +208,7 @@ class KernelChat:
         if self._panel is not None:
             self._panel.close()
         self.runner.close()
+        self.notebook.close()
         self.commands.servers.close()
         self.config.unobserve_all()
         self.store.close()
@@ -363,7 +372,7 @@ class KernelChat:
 
     def _offer_notebook(self, agent: Agent, config: NbChat) -> None:
         """Give the agent the tools of the notebook, or take them away."""
-        ours = self._notebook.tools
+        ours = self.notebook.tools
         others = tuple(each for each in agent.tools if each not in ours)
         wanted = (*others, *ours) if config.notebook_tools else others
         if wanted == agent.tools:

@@ -1,44 +1,64 @@
-"""Tools with which a model reads, edits and runs the cells of its notebook.
+"""Tools with which a model reads, changes and runs the cells of its notebook.
 
 They act through the page that shows the panel, on the document that JupyterLab has
-open, never on the file: its undo works, and the edits of other users stay. All views
-hear a request (`PageRequests`), but one that acts is done by one view. Each edit
-is approved by its difference, and each run by the code that will run. Secrets in cells
-and outputs are hidden from the model, and stay when it edits what is around them.
+open, never on the file: its undo works, and the edits of other users stay. A cell is
+changed only if its source is what the model has read last, so that nothing is lost
+which a person typed since. Each change is approved by its difference, and each run by
+the code that will run. Secrets in cells and outputs are hidden from the model, and stay
+when it changes what is around them.
 """
 
 import difflib
-import queue
 import re
-import secrets
+import time
 from base64 import b64decode
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from nbchat.chat.attachments.attachments import load_attachment, unknown_name
+from nbchat.chat.attachments.mentions import Mention, Resolver
 from nbchat.conversation.secret_masking import HIDDEN, without_secrets
-from nbchat.conversation.tools import Preview, Tool, tool
-from nbchat.errors import NbchatError
-from nbchat.jupyter.panel.protocol import NotebookAnswer, NotebookCell
-
-FIND_SECONDS = 3.0
-"""How long a page with the notebook may take to answer that it is there."""
-
-NO_PAGE = (
-    "no open page shows this notebook with the chat panel, or its notebook cannot be "
-    "edited; open it in JupyterLab or Notebook and run %chat"
+from nbchat.conversation.tools import Preview, Tool, is_stopped, tool
+from nbchat.errors import NbchatError, Stopped
+from nbchat.jupyter.notebook_page import (
+    ANSWER_SECONDS,
+    NOTHING,
+    STEP_SECONDS,
+    Details,
+    PageRequests,
+    Reply,
 )
+from nbchat.jupyter.panel.protocol import NotebookAnswer, NotebookCell
+from nbchat.jupyter.shell_contents import RunningCell
 
-Answers = queue.SimpleQueue[NotebookAnswer]
+Change = Literal["replace", "insert", "move", "delete", "kind"]
 
-ANSWER_SECONDS = 10.0
+CellKind = Literal["code", "markdown", "raw"]
 
-RUN_SECONDS = 120.0
+RUN_SECONDS = 60
 
-CELLS_READ = 30
+MOST_SECONDS = 600
+"""How long one call waits for cells that run; a later call may wait on."""
 
-OUTPUT_SHOWN = 2_000
-"""Characters of a cell's outputs when cells are read; a run returns all of them."""
+STILL_SECONDS = 5.0
+"""How often a run asks whether its page is still there."""
+
+UNSEEN_SECONDS = 0.3
+"""A wait for the kernel that is too short to be shown."""
+
+PICTURES_SENT = 3
+"""Pictures of one call that the model sees: each takes about 1,500 tokens."""
+
+OUTLINE_LINES = 200
+"""Cells in one outline, about 5,000 tokens."""
+
+READ_CHARACTERS = 24_000
+"""Of all cells in one call: what a model reads whole, about 6,000 tokens."""
+
+OUTPUT_CHARACTERS = 2_000
+"""Of the outputs of one of several cells that are read."""
 
 _OVERWRITTEN = re.compile(r"[^\n\r]*\r+(?=[^\n\r])")
 """A state of a line that the next one has overwritten on the screen."""
@@ -53,73 +73,37 @@ KEEP_SECRETS = (
     "unchanged, or ask the user to edit this cell"
 )
 
+RELOADED = (
+    "the notebook's page was closed or reloaded while the cell ran; what it put out "
+    "since then is not in the notebook"
+)
 
-class PageRequests:
-    """Requests to the views of one panel, to act in the notebook of one of them."""
 
-    def __init__(
-        self,
-        send: Callable[[dict[str, Any]], None],
-        find_seconds: float = FIND_SECONDS,
-    ) -> None:
-        """`send` sends a message to all views."""
-        self._send = send
-        self._find_seconds = find_seconds
-        self._waiting: dict[str, Answers] = {}
+@dataclass(frozen=True, slots=True)
+class CellEdit:
+    """A change of the notebook that the page has checked and may make now."""
 
-    def ask(
-        self, action: str, *, timeout_seconds: float, **details: str | None
-    ) -> tuple[NotebookCell, ...]:
-        """Have one view act, and return the cells that it answers with.
+    change: Change
+    total: int
+    """How many cells the notebook has."""
+    cell: NotebookCell | None = None
+    """The cell before the change; None for a new one."""
+    source: str = ""
+    after: NotebookCell | None = None
+    """The cell above a new or a moved one; None for the top."""
+    kind: CellKind = "code"
 
-        Raises NbchatError where no view has the notebook, where it refuses, and when
-        the answer takes longer than the timeout.
-        """
-        return self._acted(action, timeout_seconds, details).cells
 
-    def _acted(
-        self, action: str, timeout_seconds: float, details: dict[str, str | None]
-    ) -> NotebookAnswer:
-        """What the view answers that has the notebook."""
-        found = self._answer("find", "", self._find_seconds, {})
-        if found is None:
-            raise NbchatError(NO_PAGE)
-        answer = self._answer(action, found.view, timeout_seconds, details)
-        if answer is None:
-            raise NbchatError(
-                f"the notebook's page did not answer within {timeout_seconds:g} s; "
-                "a running cell continues"
-            )
-        if answer.problem:
-            raise NbchatError(answer.problem)
-        return answer
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A change as the model asks for it."""
 
-    def identify(self, notebook_id: str) -> str:
-        """Give the notebook an id if it has none; returns its id.
-
-        Raises NbchatError where no view has the notebook.
-        """
-        details: dict[str, str | None] = {"notebook_id": notebook_id}
-        return self._acted("identify", self._find_seconds, details).notebook_id
-
-    def receive(self, answer: NotebookAnswer) -> None:
-        """Take a view's answer, unless nothing waits for it any more."""
-        if (waiting := self._waiting.get(answer.token)) is not None:
-            waiting.put(answer)
-
-    def _answer(
-        self, action: str, view: str, seconds: float, details: dict[str, str | None]
-    ) -> NotebookAnswer | None:
-        token = secrets.token_hex(8)
-        arrived = self._waiting[token] = queue.SimpleQueue()
-        asked = {"action": action, "view": view, "token": token, **details}
-        try:
-            self._send({"type": "notebook", **asked})
-            return arrived.get(timeout=seconds)
-        except queue.Empty:
-            return None
-        finally:
-            del self._waiting[token]
+    change: Change
+    cell: str
+    source: str
+    old: str
+    after: str
+    kind: CellKind
 
 
 class NotebookTools:
@@ -130,157 +114,515 @@ class NotebookTools:
         page: Callable[[], PageRequests],
         *,
         is_in_cell: Callable[[], bool] = lambda: False,
+        session: Callable[[], object] = lambda: None,
+        contents: Resolver | None = None,
+        running: RunningCell | None = None,
     ) -> None:
-        """`is_in_cell` says whether the turn that runs belongs to a cell."""
+        """`is_in_cell` says whether the turn that runs belongs to a cell.
+
+        What the model has read is forgotten in another `session`. `contents` finds
+        variables, and `running` is what the kernel runs.
+        """
         self._page = page
         self._is_in_cell = is_in_cell
-        self._seen: dict[str, str] = {}
+        self._session = session
+        self._contents = contents
+        self._running = running
+        self._reader: object = None
+        self._read: dict[str, str] = {}
+        """The source of each cell, by its id, as the model has read it last."""
+        self._edits: dict[_Wanted, CellEdit] = {}
+        """What a person saw before approving, by the arguments of the call."""
+        self._codes: dict[str, str] = {}
         """The code that a person saw before approving, by cell."""
-        edit = tool(read_only=False, timeout_seconds=4 * ANSWER_SECONDS)(self.edit_cell)
-        run = tool(read_only=False, timeout_seconds=RUN_SECONDS + ANSWER_SECONDS)(
-            self.run_cell
+        self._view_of_run = ""
+        self.before_change: Callable[[CellEdit], object] = lambda _edit: None
+        """Called just before a change is made; what it raises prevents the change."""
+        self.after_change: Callable[[CellEdit, NotebookAnswer], object] = (
+            lambda _edit, _answer: None
         )
-        self.tools: tuple[Tool, ...] = (
-            tool(read_only=True)(self.read_cells),
-            replace(edit, preview=self._edit_preview),
-            replace(run, preview=self._run_preview),
-        )
+        self.tools: tuple[Tool, ...] = tuple(map(_briefly, self._made()))
 
-    def read_cells(self, first: int = 1, count: int = CELLS_READ) -> str:
-        """Read cells of the notebook: their numbers, ids, sources and outputs.
+    def _made(self) -> Iterator[Tool]:
+        """The tools, changing ones with what a person sees before approving."""
+        longest = MOST_SECONDS + 6 * ANSWER_SECONDS
+        reading = tool(read_only=True, timeout_seconds=longest)
+        changing = tool(read_only=False, timeout_seconds=longest)
+        yield reading(self.read_notebook)
+        yield replace(changing(self.edit_notebook), preview=self._edit_preview)
+        yield replace(changing(self.run_cells), preview=self._run_preview)
+        yield reading(self.interrupt)
+        yield reading(self.inspect)
 
-        Args:
-            first: Number of the first cell to read, from 1.
-            count: How many cells to read.
-
-        """
-        cells = self._ask("read")
-        start = max(first, 1) - 1
-        wanted = cells[start : start + max(count, 1)]
-        head = f"{len(cells)} cells" if cells else "the notebook has no cells"
-        numbered = enumerate(wanted, start + 1)
-        return "\n\n".join([head, *(_described(n, each) for n, each in numbered)])
-
-    def edit_cell(
+    def read_notebook(
         self,
-        cell: str,
-        source: str,
-        place: Literal["replace", "below"] = "replace",
-        kind: Literal["code", "markdown"] = "code",
+        cells: Sequence[str] = (),
+        search: str = "",
+        first: int = 1,
+        wait_seconds: int = 0,
     ) -> str:
-        """Change the source of a cell, or insert a new cell below it.
+        """Read cells with their outputs; without ids an outline of all cells.
 
         Args:
-            cell: Id of the cell; with place "below" an empty id means the top.
-            source: The whole new source.
-            place: "replace" changes this cell, "below" inserts a new one.
-            kind: Of a new cell.
+            cells: Ids.
+            search: Outline of cells with this text.
+            first: Position where the outline begins.
+            wait_seconds: Wait for a running cell.
 
         """
-        source = self._with_secrets(cell, source, place)
-        expected = self._seen.pop(cell, None) if place == "replace" else None
-        (changed,) = self._ask(
-            "edit",
-            cell=cell,
-            source=source,
-            place=place,
-            kind=kind,
-            expected=expected,
-        )
-        return f"{'changed' if place == 'replace' else 'new'} cell, id {changed.id}"
+        if wait_seconds and self._running is not None:
+            self._await_end(wait_seconds)
+        if not cells:
+            return self._outline(search, first)
+        shown = list[str]()
+        for number, cell in enumerate(cells):
+            answer = self._asked("read", {"cell": cell})
+            text = self._shown(answer, is_only=len(cells) == 1)
+            if shown and len("".join(shown)) + len(text) > READ_CHARACTERS:
+                shown.append(f"[not shown, read apart: {', '.join(cells[number:])}]")
+                break
+            self.note_read(answer.cells[0].id, answer.cells[0].source)
+            shown.append(text)
+        return self._with_tab("\n\n".join(shown))
 
-    def run_cell(self, cell: str) -> object:
-        """Run a code cell of the notebook and return its outputs.
+    def edit_notebook(
+        self,
+        *,
+        change: Change,
+        cell: str = "",
+        source: str = "",
+        old: str = "",
+        after: str = "",
+        kind: CellKind = "code",
+        run: bool = False,
+    ) -> object:
+        """Replace, insert, move or delete a cell, or change its kind.
 
         Args:
-            cell: Id of the cell.
+            cell: Id; none for insert.
+            old: Replace only this text, which occurs once in the cell.
+            after: Id of the cell above a new or moved one; empty: top.
+            run: Run it then.
+
+        """
+        if run:
+            self._refuse_in_cell()
+        wanted = _Wanted(change, cell, source, old, after, kind)
+        edit = self._edits.pop(wanted, None) or self._planned(wanted)
+        self.before_change(edit)
+        answer = self._asked("edit", _details(edit, is_trial=False))
+        self.after_change(edit, answer)
+        line = self._with_tab(self._changed(edit, answer))
+        if not run or change == "delete":
+            return line
+        (changed,) = answer.cells
+        ran = self._run([changed.id], [changed.source], RUN_SECONDS)
+        return (
+            [f"{line}\n{ran[0]}", *ran[1:]]
+            if isinstance(ran, list)
+            else f"{line}\n{ran}"
+        )
+
+    def run_cells(
+        self, cells: Sequence[str], wait_seconds: int = RUN_SECONDS
+    ) -> object:
+        """Run cells, by id, up to the first error; returns their outputs.
+
+        Args:
+            wait_seconds: Then return the output so far; the cell runs on.
 
         """
         self._refuse_in_cell()
-        expected = self._seen.pop(cell, None)
-        (ran,) = self._ask("run", RUN_SECONDS, cell=cell, expected=expected)
-        outputs = ran.outputs
-        pictures = [b64decode(e.data) for e in outputs if e.kind == "png"]
-        text = without_secrets(_outputs_text(ran))[0] or "no output"
-        return [text, *pictures] if pictures else text
+        codes = [self._codes.pop(cell, None) for cell in cells]
+        return self._run(cells, codes, wait_seconds)
+
+    def interrupt(self) -> str:
+        """Stop the cell that you have started."""
+        answer = self._asked("interrupt", view=self._view_of_run)
+        return f"stopped\n{self._shown(answer)}"
+
+    def inspect(self, name: str) -> object:
+        """Show a variable, or a part such as df.amount, without running code."""
+        if (contents := self._contents) is None:
+            raise NbchatError("this chat has no kernel whose variables can be read")
+        mention = Mention("variable", name.removeprefix("@"), f"@{name}")
+        found = load_attachment(mention, contents)
+        if found is None:
+            unknown = unknown_name(mention, contents).split(" It's sent")[0]
+            raise NbchatError(unknown or f"{name} is no variable with a value")
+        entry = found.entry
+        data = str(entry.arguments["data"])
+        return data if entry.is_text_file else [entry.content, b64decode(data)]
+
+    def note_read(self, cell_id: str, source: str) -> None:
+        """Note that the model has now read the whole source of a cell."""
+        if (reader := self._session()) is not self._reader:
+            self._reader, self._read = reader, {}
+        self._read[cell_id] = source
+
+    def close(self) -> None:
+        """Follow the kernel no longer."""
+        if self._running is not None:
+            self._running.close()
+
+    # Reading
+
+    def _outline(self, search: str, first: int) -> str:
+        answer = self._asked("outline", {"search": search, "first": first})
+        cells = answer.cells[:OUTLINE_LINES]
+        found = f", {len(answer.cells):,} with {search!r}" if search else ""
+        lines = [f"{answer.total:,} cells{found}"]
+        lines += [_line(each, is_selected=each.id == answer.selected) for each in cells]
+        if len(answer.cells) > len(cells):
+            lines.append(f"[more from first={cells[-1].number + 1} on]")
+        return self._with_tab(without_secrets("\n".join(lines))[0])
+
+    def _shown(self, answer: NotebookAnswer, *, is_only: bool = True) -> str:
+        """A cell as the model reads it; long outputs by their start and end."""
+        (cell,) = answer.cells
+        outputs = _outputs_text(cell)
+        limit = READ_CHARACTERS if is_only else OUTPUT_CHARACTERS
+        if len(outputs) > limit:
+            removed = f"[{len(outputs) - limit:,} characters removed]"
+            outputs = f"{outputs[: limit // 2]}\n{removed}\n{outputs[-limit // 2 :]}"
+        parts = [_head(cell, answer.total), cell.source]
+        parts += ["output:", outputs] if outputs else []
+        return without_secrets("\n".join(parts))[0]
+
+    def _await_end(self, seconds: float) -> None:
+        """Wait for the end of the cell that runs; raises Stopped."""
+        until = time.monotonic() + min(seconds, MOST_SECONDS)
+        while self._running is not None and not self._running.wait(STEP_SECONDS):
+            if is_stopped():
+                raise Stopped("stopped")
+            if time.monotonic() >= until:
+                return
+
+    # Changing
+
+    def _planned(self, wanted: "_Wanted") -> CellEdit:
+        """The change once it was checked; raises NbchatError with why it cannot be."""
+        change, source, kind = wanted.change, wanted.source, wanted.kind
+        trial = _details(CellEdit(change, 0, kind=kind), is_trial=True)
+        answer = self._asked(
+            "edit", {**trial, "cell": wanted.cell, "after": wanted.after}
+        )
+        if change == "insert":
+            if HIDDEN in source:
+                raise NbchatError(KEEP_SECRETS)
+            above = answer.cells[0] if answer.cells else None
+            return CellEdit(change, answer.total, None, source, above, kind)
+        (found,) = answer.cells
+        self._check_read(found, is_part=bool(wanted.old))
+        above = None
+        if change == "move" and wanted.after:
+            above = self._asked("read", {"cell": wanted.after}).cells[0]
+        if change == "replace":
+            source = _new_source(found.source, source, wanted.old)
+        return CellEdit(change, answer.total, found, source, above, kind)
+
+    def _check_read(self, cell: NotebookCell, *, is_part: bool) -> None:
+        """Refuse to change what the model has not read as it is now.
+
+        Where a part is replaced, the model knows at least that part.
+        """
+        is_forgotten = self._session() is not self._reader
+        known = None if is_forgotten else self._read.get(cell.id)
+        if known == cell.source or (known is None and is_part):
+            return
+        self.note_read(cell.id, cell.source)
+        why = "you have not read this cell" if known is None else "it has changed since"
+        raise NbchatError(_refusal(cell, why))
+
+    def _changed(self, edit: CellEdit, answer: NotebookAnswer) -> str:
+        """A change in a line: what was done, with the id and the position now."""
+        if edit.change == "delete":
+            self._read.pop(answer.cells[0].id, None)
+            return f"deleted {_name(answer.cells[0])}; {answer.total:,} cells are left"
+        (cell,) = answer.cells
+        if edit.change != "move":
+            self.note_read(cell.id, cell.source)
+        done = {
+            "replace": "changed",
+            "insert": f"new {cell.kind}",
+            "move": "moved, now",
+            "kind": f"now {cell.kind}:",
+        }[edit.change]
+        return f"{done} {_head(cell, answer.total, is_short=True)}"
 
     def _edit_preview(
-        self, cell: str, source: str, place: str = "replace", kind: str = "code"
+        self,
+        *,
+        change: Change,
+        cell: str = "",
+        source: str = "",
+        old: str = "",
+        after: str = "",
+        kind: CellKind = "code",
+        run: bool = False,
     ) -> Preview:
         """What a person sees: the lines that change."""
-        source = self._with_secrets(cell, source, place)
-        if place == "below":
-            after = f"below the cell {cell}" if cell else "at the top"
-            return Preview(f"new {kind} cell {after}", source, "source", "python")
-        found = self._found(cell)
-        before = self._seen[cell] = found.source
-        lines = difflib.unified_diff(
-            before.splitlines(), source.splitlines(), lineterm="", n=3
-        )
-        changes = "\n".join(list(lines)[2:]) or "(nothing changes)"
-        return Preview(f"changes to the cell {cell}", changes, "source", "diff")
+        if run:
+            self._refuse_in_cell()
+        wanted = _Wanted(change, cell, source, old, after, kind)
+        edit = self._edits[wanted] = self._planned(wanted)
+        return _preview(edit, run=run)
 
-    def _run_preview(self, cell: str) -> Preview:
+    # Running
+
+    def _run(
+        self, cells: Sequence[str], codes: Sequence[str | None], wait_seconds: float
+    ) -> object:
+        """Run cells up to the first that fails or runs on; their outputs."""
+        until = time.monotonic() + min(max(wait_seconds, 1), MOST_SECONDS)
+        texts, pictures = list[str](), list[bytes]()
+        for number, (cell, code) in enumerate(zip(cells, codes, strict=True)):
+            try:
+                answer, is_over = self._run_one(cell, code, until)
+            except NbchatError as error:
+                if not texts or isinstance(error, Stopped):
+                    raise
+                texts.append(str(error))
+                break
+            (ran,) = answer.cells
+            texts.append(self._ran(answer, is_over=is_over))
+            left = PICTURES_SENT - len(pictures)
+            pictures += self._pictures(ran, left) if is_over else []
+            has_failed = any(each.kind == "error" for each in ran.outputs)
+            if not is_over or has_failed:
+                rest = ", ".join(cells[number + 1 :])
+                texts += [f"not run: {rest}"] if rest else []
+                break
+        text = self._with_tab("\n\n".join(texts))
+        return [text, *pictures] if pictures else text
+
+    def _run_one(
+        self, cell: str, code: str | None, until: float
+    ) -> tuple[NotebookAnswer, bool]:
+        """The cell once it has run, or as it is when the time is over."""
+        self._await_kernel(until)
+        with self._page().asking("run", {"cell": cell, "expected": code}) as reply:
+            self._view_of_run = reply.view
+            try:
+                answer = self._awaited(reply, until)
+            except Stopped:
+                self._page().tell("interrupt", reply.view)
+                raise
+        if answer is not None:
+            return self._checked(answer), True
+        return self._asked("read", {"cell": cell}), False
+
+    def _awaited(self, reply: Reply, until: float) -> NotebookAnswer | None:
+        """The answer of a run; None when the time is over."""
+        was_silent = False
+        while (left := until - time.monotonic()) > 0:
+            answer = reply.wait(min(left, STILL_SECONDS))
+            if answer is not None:
+                return answer
+            is_silent = not self._page().is_there(reply.view)
+            if is_silent and was_silent:  # a page that draws much may miss one
+                raise NbchatError(RELOADED)
+            was_silent = is_silent
+        return None
+
+    def _await_kernel(self, until: float) -> None:
+        """Wait for the end of another cell, which a person may shorten."""
+        running = self._running
+        if running is None or running.wait(UNSEEN_SECONDS):
+            return
+        busy = f"the kernel is busy with {self._running_name(running.id)}"
+        with self._page().notice(f"Waiting: {busy}.") as reply:
+            while not running.wait(0):
+                answer = reply.wait(UNSEEN_SECONDS)
+                if answer is not None:
+                    raise NbchatError(answer.problem)
+                if time.monotonic() >= until:
+                    seconds = running.seconds or 0
+                    raise NbchatError(f"not run: {busy}, for {seconds:.0f} s now")
+
+    def _running_name(self, cell_id: str) -> str:
+        with suppress(NbchatError):
+            if cell_id:
+                return _name(self._asked("read", {"cell": cell_id}).cells[0])
+        return "other code"
+
+    def _ran(self, answer: NotebookAnswer, *, is_over: bool) -> str:
+        """What a cell has put out, below its place."""
+        (cell,) = answer.cells
+        text = without_secrets(_outputs_text(cell))[0] or "no output"
+        state = "" if is_over else "\nstill running; interrupt, or read it later"
+        return f"{_head(cell, answer.total, is_short=True)}{state}\n{text}"
+
+    def _pictures(self, cell: NotebookCell, most: int) -> list[bytes]:
+        """The first pictures of a cell, fetched one by one and scaled by the page."""
+        places = [n for n, each in enumerate(cell.outputs) if each.kind == "picture"]
+        found = list[bytes]()
+        for place in places[:most]:
+            answer = self._page().ask("picture", {"cell": cell.id, "number": place})
+            if answer.picture:
+                found.append(b64decode(answer.picture))
+        return found
+
+    def _run_preview(self, cells: Sequence[str], **_waiting: int) -> Preview:
         """What a person sees: the code that will run."""
         self._refuse_in_cell()
-        code = self._seen[cell] = self._found(cell).source
-        return Preview("runs this code", code, "", "python")
-
-    def _found(self, cell: str) -> NotebookCell:
-        found = {each.id: each for each in self._ask("read")}
-        if cell not in found:
-            raise NbchatError(
-                f"the notebook has no cell {cell!r}; read_cells lists them"
-            )
-        return found[cell]
-
-    def _with_secrets(self, cell: str, source: str, place: str) -> str:
-        """A new source with the lines that were hidden from the model."""
-        if HIDDEN not in source:
-            return source
-        before = self._found(cell).source if place == "replace" else ""
-        lines = before.splitlines()
-        hidden = without_secrets(before)[0].splitlines()
-        pairs = (
-            set(zip(hidden, lines, strict=True)) if len(hidden) == len(lines) else ()
-        )
-        own = dict(pairs)
-        restored = "\n".join(own.get(each, each) for each in source.split("\n"))
-        if HIDDEN in restored or len(own) < len(pairs):  # two secrets look the same
-            raise NbchatError(KEEP_SECRETS)
-        return restored
+        answers = [self._asked("read", {"cell": cell}) for cell in cells]
+        found = [answer.cells[0] for answer in answers]
+        self._codes |= {
+            cell: each.source for cell, each in zip(cells, found, strict=True)
+        }
+        names = ", ".join(f"cell {each.number:,}" for each in found)
+        total = f" of {answers[0].total:,}" if answers else ""
+        code = "\n\n".join(each.source for each in found)
+        return Preview(f"runs {names}{total}", code, "cells", "python")
 
     def _refuse_in_cell(self) -> None:
         if self._is_in_cell():
             raise NbchatError(IN_A_CELL)
 
-    def _ask(
-        self,
-        action: str,
-        timeout_seconds: float = ANSWER_SECONDS,
-        **details: str | None,
-    ) -> tuple[NotebookCell, ...]:
-        return self._page().ask(action, timeout_seconds=timeout_seconds, **details)
+    # Asking the page
+
+    def _asked(
+        self, action: str, details: Details = NOTHING, *, view: str = ""
+    ) -> NotebookAnswer:
+        return self._checked(self._page().ask(action, details, view=view))
+
+    def _checked(self, answer: NotebookAnswer) -> NotebookAnswer:
+        """An answer without a problem; raises it, with the cell as it is now."""
+        if not answer.problem:
+            return answer
+        if answer.cells:
+            (cell,) = answer.cells
+            self.note_read(cell.id, cell.source)
+            raise NbchatError(_refusal(cell, "it has changed since"))
+        raise NbchatError(answer.problem)
+
+    def _with_tab(self, text: str) -> str:
+        return "\n".join(filter(None, (text, self._page().other_tab())))
 
 
-def _described(number: int, cell: NotebookCell) -> str:
-    """A cell as the model reads it."""
-    ran = f", run as [{cell.count}]" if cell.count else ""
-    source, outputs = (
-        without_secrets(each)[0] for each in (cell.source, _outputs_text(cell))
+def _briefly(made: Tool) -> Tool:
+    """A tool without the empty defaults in its schema, which each request repeats."""
+    properties = {
+        name: {
+            key: value for key, value in described.items() if key != "default" or value
+        }
+        for name, described in made.parameters["properties"].items()
+    }
+    return replace(made, parameters={**made.parameters, "properties": properties})
+
+
+def _details(edit: CellEdit, *, is_trial: bool) -> Details:
+    """A change as the page is asked to make it."""
+    return {
+        "change": edit.change,
+        "cell": edit.cell.id if edit.cell else "",
+        "source": edit.source,
+        "after": edit.after.id if edit.after else "",
+        "kind": edit.kind,
+        "expected": edit.cell.source if edit.cell else None,
+        "is_trial": is_trial,
+    }
+
+
+def _refusal(cell: NotebookCell, why: str) -> str:
+    """Why a cell was not changed or run, with its source for another try."""
+    source = without_secrets(cell.source)[0]
+    return f"not done: {why}. {_name(cell).capitalize()} now:\n{source}"
+
+
+def _new_source(before: str, source: str, old: str) -> str:
+    """The source that a cell gets, with the lines that were hidden from the model."""
+    hidden = without_secrets(before)[0]
+    if old:
+        if (count := hidden.count(old)) != 1:
+            raise NbchatError(
+                f"the old text occurs {count} times in the cell, not once"
+            )
+        source = hidden.replace(old, source)
+    return _with_secrets(before, source)
+
+
+def _with_secrets(before: str, source: str) -> str:
+    """A new source with the lines that were hidden from the model."""
+    if HIDDEN not in source:
+        return source
+    lines = before.splitlines()
+    hidden = without_secrets(before)[0].splitlines()
+    pairs = set(zip(hidden, lines, strict=True)) if len(hidden) == len(lines) else ()
+    own = dict(pairs)
+    restored = "\n".join(own.get(each, each) for each in source.split("\n"))
+    if HIDDEN in restored or len(own) < len(pairs):  # two secrets look the same
+        raise NbchatError(KEEP_SECRETS)
+    return restored
+
+
+def _preview(edit: CellEdit, *, run: bool) -> Preview:
+    """What a person sees before a change."""
+    then = ", and runs it" if run else ""
+    place = f"below {_name(edit.after)}" if edit.after else "at the top"
+    language = "python" if edit.kind == "code" else "markdown"
+    if edit.cell is None:
+        title = f"new {edit.kind} cell {place} of {edit.total:,}{then}"
+        return Preview(title, edit.source, "source", language)
+    name = f"{_name(edit.cell)} of {edit.total:,}"
+    if edit.change != "replace":
+        title = {
+            "move": f"moves {name} {place}",
+            "delete": f"deletes {name}",
+            "kind": f"makes {name} a {edit.kind} cell",
+        }[edit.change]
+        return Preview(f"{title}{then}", edit.cell.source, "source", language)
+    lines = difflib.unified_diff(
+        edit.cell.source.splitlines(), edit.source.splitlines(), lineterm="", n=3
     )
-    lines = [f"cell {number}, id {cell.id}, {cell.kind}{ran}", source]
-    if len(outputs) > OUTPUT_SHOWN:
-        removed = f"[{len(outputs) - OUTPUT_SHOWN:,} characters removed]"
-        outputs = f"{outputs[:OUTPUT_SHOWN]}\n{removed}"
-    return "\n".join(lines + (["output:", outputs] if outputs else []))
+    changes = "\n".join(list(lines)[2:]) or "(nothing changes)"
+    return Preview(f"changes {name}{then}", changes, "source", "diff")
+
+
+def _name(cell: NotebookCell) -> str:
+    return f"cell {cell.number:,}"
+
+
+def _head(cell: NotebookCell, total: int, *, is_short: bool = False) -> str:
+    """The place, id and state of a cell."""
+    place = f"{_name(cell)} of {total:,}, id {cell.short}"
+    return place if is_short else ", ".join([place, *_state(cell)])
+
+
+def _state(cell: NotebookCell) -> Iterator[str]:
+    yield cell.kind
+    if cell.count:
+        yield f"run as [{cell.count}]"
+    yield from (_STATES[each] for each in cell.states)
+
+
+_STATES = {"running": "running", "error": "error", "changed": "changed since it ran"}
+
+
+def _line(cell: NotebookCell, *, is_selected: bool) -> str:
+    """A cell in the outline: position, id, kind, state and first line."""
+    state = ", ".join([*_state(cell), *(["selected"] if is_selected else [])])
+    return f"{cell.number} {cell.short} {state}: {cell.source}"
 
 
 def _outputs_text(cell: NotebookCell) -> str:
-    """What a cell has put out, as text; of a progress bar its last state."""
-    return "\n".join(
-        "[picture]"
-        if each.kind == "png"
-        else _OVERWRITTEN.sub("", each.data).rstrip("\n")
+    """What a cell has put out, in order; an error's message comes first too.
+
+    Of a progress bar the last state is shown.
+    """
+    lines = [
+        each.title
         for each in cell.outputs
-    )
+        if each.title and each.title != each.data  # else it is there in a line already
+    ]
+    pictures = sum(each.kind == "picture" for each in cell.outputs)
+    number = 0
+    for each in cell.outputs:
+        if each.kind == "picture":
+            number += 1
+            lines += [f"[picture {number} of {pictures}]"] * (number <= PICTURES_SENT)
+        elif text := _OVERWRITTEN.sub("", each.data).rstrip("\n"):
+            lines.append(text)
+    more = pictures - PICTURES_SENT
+    return "\n".join([*lines, *([f"[{more} more pictures]"] if more > 0 else [])])

@@ -1,6 +1,8 @@
-"""What a message can attach from the notebook: variables, cells, the last error."""
+"""The shell of the notebook: variables, cells, the last error, what runs now."""
 
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,44 @@ class ShellContents:
             return f"cell {str(named[1]).removeprefix('In')}"
         is_cell = "ipykernel_" in path or path.startswith("<ipython-input")
         return "cell" if is_cell else ""
+
+
+class RunningCell:
+    """The cell that the kernel runs, as its shell reports it."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        """Follow the shell until it is closed."""
+        self._shell = shell
+        self._changed = threading.Condition()
+        self._began: float | None = None
+        self.id = ""
+        """Empty for code that is in no cell."""
+        shell.events.register("pre_run_cell", self._begin)
+        shell.events.register("post_run_cell", self._end)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it has run; None if no cell runs."""
+        began = self._began
+        return None if began is None else time.monotonic() - began
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for its end; whether no cell runs now."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._began is None, seconds)
+
+    def close(self) -> None:
+        """Follow the shell no longer."""
+        self._shell.events.unregister("pre_run_cell", self._begin)
+        self._shell.events.unregister("post_run_cell", self._end)
+
+    def _begin(self, info: Any) -> None:
+        self.id, self._began = getattr(info, "cell_id", None) or "", time.monotonic()
+
+    def _end(self, _result: object) -> None:
+        with self._changed:
+            self._began = None
+            self._changed.notify_all()
 
 
 def _output(history: Any, number: int) -> str:

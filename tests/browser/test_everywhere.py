@@ -48,13 +48,14 @@ from nbchat.testing import ScriptedProvider, calls, says
 
 def second(request):
     read = next(each for each in request.history if each.role == "tool")
-    return re.search(r"(?m)^cell 2, id (\S+),", read.content)[1]
+    return re.search(r"(?m)^2 (\S+) ", read.content)[1]
 
 agent = %chat agent
 agent.use(ScriptedProvider(
-    calls("read_cells"),
-    lambda asked: calls("edit_cell", cell=second(asked), source="second = 22\nsecond"),
-    lambda asked: calls("run_cell", cell=second(asked)),
+    calls("read_notebook"),
+    lambda asked: calls("read_notebook", cells=[second(asked)]),
+    lambda asked: calls("edit_notebook", change="replace", cell=second(asked), source="second = 22\nsecond"),
+    lambda asked: calls("run_cells", cells=[second(asked)]),
     lambda asked: says("I read: " + asked.history[-1].content),
 ))
 %chat
@@ -230,9 +231,9 @@ def test_in_notebook_7_the_model_edits_and_runs_a_cell_as_approved(
     picture("difference")
     approve = panel.get_by_role("button", name="Approve", exact=True)
     approve.click()
-    expect(waiting.locator(".nbc-tool-name")).to_have_text("run_cell")
+    expect(waiting.locator(".nbc-tool-name")).to_have_text("run_cells")
     approve.click()
-    expect(panel.locator(".nbc-log")).to_contain_text("I read: 22")
+    expect(panel.locator(".nbc-log")).to_contain_text("I read: cell 2 of")
     cell = visitor.locator(".jp-Notebook .jp-Cell").nth(1)
     expect(cell.locator(".jp-OutputArea-output")).to_have_text("22")
     picture("done")

@@ -20,7 +20,7 @@ from nbchat.testing import ScriptedProvider, calls, says
 
 def cell(request, number):
     read = next(e for e in request.history if e.role == 'tool')
-    return re.search(rf'cell {number}, id (\S+),', read.content)[1]
+    return re.search(rf'(?m)^{number} (\S+) ', read.content)[1]
 
 def heard(request):
     return says('I read: ' + request.history[-1].content)
@@ -28,13 +28,12 @@ def heard(request):
 NEW = "total = 2 + 3\nprint('five:', total)"
 agent = %chat agent
 agent.use(ScriptedProvider(
-    calls('read_cells'), heard,
-    lambda r: calls('edit_cell', cell=cell(r, 2), source=NEW),
-    lambda r: calls('run_cell', cell=cell(r, 2)), heard,
-    lambda r: calls('run_cell', cell=cell(r, 3)), heard,
-    lambda r: calls('edit_cell', cell=cell(r, 3), source='*Done*', place='below', kind='markdown'), heard,
-    lambda r: calls('edit_cell', cell=cell(r, 2), source='changed'), heard,
-    calls('read_cells'), heard,
+    calls('read_notebook'), lambda r: calls('read_notebook', cells=[cell(r, 2)]), heard,
+    lambda r: calls('edit_notebook', change='replace', cell=cell(r, 2), source=NEW, run=True), heard,
+    lambda r: calls('run_cells', cells=[cell(r, 3)]), heard,
+    lambda r: calls('edit_notebook', change='insert', after=cell(r, 3), source='*Done*', kind='markdown'), heard,
+    lambda r: calls('edit_notebook', change='replace', cell=cell(r, 2), source='changed'), heard,
+    calls('read_notebook'), heard,
 ))
 %chat
 """
@@ -54,21 +53,20 @@ def test_the_model_reads_edits_and_runs_cells_as_approved(
     screenshot("menu")
     panel.page.keyboard.press("Escape")
     say(panel, "What does it say?")
-    expect(log).to_contain_text("I read: 3 cells")
+    expect(log).to_contain_text("3 cells")
+    expect(log).to_contain_text("I read: cell 2 of 3, id")
     expect(log).to_contain_text("print('two:', total)")
     expect(log).to_contain_text("two: 2")
 
     say(panel, "Make it five.")
     waiting = panel.locator("[data-ticket]")
+    expect(waiting).to_contain_text("changes cell 2 of 3, and runs it")
     expect(waiting).to_contain_text("-total = 1 + 1")
     expect(waiting).to_contain_text("+total = 2 + 3")
     screenshot("difference")
     approve = panel.get_by_role("button", name="Approve", exact=True)
     approve.click()
-    expect(waiting.locator(".nbc-tool-name")).to_have_text("run_cell")
-    expect(waiting).to_contain_text("print('five:', total)")
-    approve.click()
-    expect(log).to_contain_text("I read: five: 5")
+    expect(log).to_contain_text("I read: changed cell 2 of 3, id")
     expect(notebook.outputs(1)).to_have_text("five: 5\n")
     saved = json.loads((notebook.lab.root / notebook.name).read_text())
     assert "1 + 1" in "".join(
@@ -79,9 +77,9 @@ def test_the_model_reads_edits_and_runs_cells_as_approved(
     approve.click()
     expect(log).to_contain_text("ZeroDivisionError: division by zero")
     say(panel, "Add a line.")
-    expect(waiting).to_contain_text("new markdown cell below the cell")
+    expect(waiting).to_contain_text("new markdown cell below cell 3 of 3")
     approve.click()
-    expect(log).to_contain_text("I read: new cell, id")
+    expect(log).to_contain_text("I read: new markdown cell 4 of 4, id")
     cells = notebook.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
     expect(cells.nth(3).locator("em")).to_have_text("Done")
     screenshot("done")
@@ -92,12 +90,12 @@ def test_the_model_reads_edits_and_runs_cells_as_approved(
         "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells[1].setSource('mine')"
     )
     approve.click()
-    expect(log).to_contain_text("the cell has changed since; read it again")
+    expect(log).to_contain_text("it has changed since. Cell 2 now: mine")
     expect(cells.nth(1).locator(".cm-content")).to_have_text("mine")
     choose(panel, f"Stop letting{OFFER.removeprefix('Let')}")
     expect(log).to_contain_text("notebook_tools is false")
     say(panel, "What do the cells say now?")
-    expect(log).to_contain_text("there is no tool 'read_cells'")
+    expect(log).to_contain_text("there is no tool 'read_notebook'")
 
 
 def test_a_notebook_gets_an_id_by_which_its_chat_is_found_after_a_move(

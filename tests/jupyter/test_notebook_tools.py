@@ -1,6 +1,7 @@
 """Tools for the cells of a notebook, on a page that is no browser."""
 
 import base64
+import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -13,17 +14,21 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
 from nbchat.conversation.secret_masking import HIDDEN, without_secrets
 from nbchat.errors import NbchatError
-from nbchat.jupyter.notebook_tools import OUTPUT_SHOWN, NotebookTools, PageRequests
+from nbchat.jupyter.notebook_page import OTHER_TAB, PageRequests
+from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.protocol import NotebookAnswer, received
+from nbchat.jupyter.shell_contents import RunningCell, ShellContents
+from nbchat.providers.tokens import TokenCounter
 from nbchat.testing import ScriptedProvider, calls, says
 
 PNG = base64.b64encode(b"\x89PNG and so on").decode()
 
 
 def cell(name: str, source: str, *outputs: tuple[str, str]) -> dict[str, Any]:
-    shown = [{"kind": kind, "data": data} for kind, data in outputs]
-    return {"id": name, "kind": "code", "source": source, "count": 3, "outputs": shown}
+    shown = [{"kind": kind, "data": data, "title": ""} for kind, data in outputs]
+    made = {"id": name, "short": name[:8], "number": 0, "kind": "code", "states": []}
+    return {**made, "source": source, "count": 3, "outputs": shown}
 
 
 def heard(answer: dict[str, Any]) -> NotebookAnswer:
@@ -51,48 +56,210 @@ class View:
     def answer(self, asked: dict[str, Any], requests: PageRequests) -> None:
         if asked["action"] != "find":
             self.acted.append(asked)
-        found = [each for each in self.cells if each["id"] == asked.get("cell")]
+        problem, picture = "", PNG if asked["action"] == "picture" else ""
+        try:
+            found = self.act(asked)
+        except ValueError as error:
+            problem, found = str(error), self.named(asked.get("cell"))
         answer = {
             "type": "notebook_answer",
             "token": asked["token"],
             "view": self.name,
-            "problem": "",
-            "cells": found if "cell" in asked else self.cells,
+            "problem": problem,
+            "cells": [{**each, "number": self.cells.index(each) + 1} for each in found],
+            "total": len(self.cells),
+            "path": "here.ipynb",
+            "digest": str([each["source"] for each in self.cells]),
+            "picture": picture,
         }
         check(answer, "notebook_answer")
         requests.receive(heard(answer))
+
+    def named(self, name: str | None) -> list[dict[str, Any]]:
+        return [each for each in self.cells if name and each["id"].startswith(name)]
+
+    def act(self, asked: dict[str, Any]) -> list[dict[str, Any]]:
+        found = self.named(asked.get("cell"))
+        if asked["action"] == "outline":
+            return self.cells
+        if asked["action"] == "find" or asked.get("change") == "insert":
+            return self.named(asked.get("after"))
+        if not found:
+            raise ValueError(f"the notebook has no cell {asked.get('cell')}")
+        expected = asked.get("expected")
+        if expected not in (None, found[0]["source"]):
+            raise ValueError("the cell has changed since you read it")
+        if asked.get("change") == "replace" and not asked["is_trial"]:
+            found[0]["source"] = asked["source"]
+        return found
 
 
 def tools_of(view: View) -> dict[str, Any]:
     return {each.name: each for each in NotebookTools(lambda: view.requests).tools}
 
 
-def test_cells_are_read_with_numbers_ids_sources_and_outputs():
-    long = "x" * (OUTPUT_SHOWN + 5)
-    view = View(
-        "v", cell("a", "x = 1"), cell("b", "plot()", ("text", long), ("png", PNG))
+def replace(tools: dict[str, Any], name: str, source: str, **more: Any) -> Any:
+    return tools["edit_notebook"](change="replace", cell=name, source=source, **more)
+
+
+def test_an_outline_has_a_line_for_each_cell_and_a_cell_is_read_by_its_id():
+    plot = cell("b" * 30, "plot()", ("text", "hi\n"), ("picture", ""))
+    plot["states"] = ["changed"]
+    read = tools_of(View("v", cell("a", "x = 1"), plot))["read_notebook"]
+    assert read() == (
+        "2 cells\n1 a code, run as [3]: x = 1\n"
+        "2 bbbbbbbb code, run as [3], changed since it ran: plot()"
     )
-    read = tools_of(view)["read_cells"]
-    assert read(first=2) == (
-        "2 cells\n\ncell 2, id b, code, run as [3]\nplot()\noutput:\n"
-        f"{'x' * OUTPUT_SHOWN}\n[15 characters removed]"
+    assert read(cells=["a", "bbbbbbbb"]) == (
+        "cell 1 of 2, id a, code, run as [3]\nx = 1\n\n"
+        "cell 2 of 2, id bbbbbbbb, code, run as [3], changed since it ran\nplot()\n"
+        "output:\nhi\n[picture 1 of 1]"
     )
-    assert read(count=1) == "2 cells\n\ncell 1, id a, code, run as [3]\nx = 1"
-    assert tools_of(View("v"))["read_cells"]() == "the notebook has no cells"
+    assert tools_of(View("v"))["read_notebook"]() == "0 cells"
+
+
+def test_of_several_cells_long_outputs_keep_both_ends_and_an_error_comes_first():
+    log = "\n".join(f"epoch {n}" for n in range(1000))
+    trace = "\n".join(["Traceback", *["frame"] * 900, "KeyError: 'amount'"])
+    failed = cell("b", "fit()", ("text", log), ("error", trace))
+    failed["outputs"][1]["title"] = "KeyError: 'amount'"
+    shown = tools_of(View("v", cell("a", ""), failed))["read_notebook"](
+        cells=["a", "b"]
+    )
+    assert "output:\nKeyError: 'amount'\nepoch 0\n" in shown
+    assert "characters removed]" in shown
+    assert shown.endswith("frame\nKeyError: 'amount'")
+    assert len(shown) < 3_000
+
+
+def test_the_schemas_of_the_five_tools_are_small():
+    tools = NotebookTools(lambda: View("v").requests).tools
+    schemas = [
+        {"name": e.name, "description": e.description, "parameters": e.parameters}
+        for e in tools
+    ]
+    assert [each.name for each in tools] == [
+        *("read_notebook", "edit_notebook", "run_cells", "interrupt", "inspect")
+    ]
+    assert TokenCounter().count(json.dumps(schemas)) <= 600
 
 
 def test_of_a_progress_bar_the_last_state_is_read():
     bar = "".join(f"\r{n:3}%|{'#' * n}|" for n in range(101))
     view = View("v", cell("a", "work()", ("text", f"one\r\n{bar}\ndone\r")))
-    shown = tools_of(view)["read_cells"]()
+    shown = tools_of(view)["read_notebook"](cells=["a"])
     assert shown.endswith(f"output:\none\r\n100%|{'#' * 100}|\ndone\r")
 
 
-def test_a_run_returns_text_and_pictures():
-    view = View("v", cell("b", "plot()", ("text", "hi\n"), ("png", PNG)), cell("c", ""))
-    run = tools_of(view)["run_cell"]
-    assert run("b") == ["hi\n[picture]", b"\x89PNG and so on"]
-    assert run("c") == "no output"
+def test_a_run_returns_text_and_at_most_three_pictures():
+    plots = [("picture", "")] * 60
+    view = View("v", cell("b", "plot()", ("text", 'a "b"\n'), *plots), cell("c", ""))
+    run = tools_of(view)["run_cells"]
+    text, *pictures = run(["b"])
+    assert text == (
+        'cell 1 of 2, id b\na "b"\n[picture 1 of 60]\n[picture 2 of 60]\n'
+        "[picture 3 of 60]\n[57 more pictures]"
+    )
+    assert pictures == [b"\x89PNG and so on"] * 3
+    assert run(["c"]) == "cell 2 of 2, id c\nno output"
+
+
+def test_cells_run_in_order_up_to_the_first_error():
+    failed = cell("b", "1 / 0", ("error", "ZeroDivisionError: division by zero"))
+    view = View("v", cell("a", ""), failed, cell("c", ""))
+    assert tools_of(view)["run_cells"](["a", "b", "c"]).endswith(
+        "cell 2 of 3, id b\nZeroDivisionError: division by zero\n\nnot run: c"
+    )
+    assert [e["cell"] for e in view.acted if e["action"] == "run"] == ["a", "b"]
+
+
+def test_an_edit_and_its_run_are_one_call():
+    view = View("v", cell("a", "x = 1", ("text", "2")))
+    tools = tools_of(view)
+    tools["read_notebook"](cells=["a"])
+    asked = {"change": "replace", "cell": "a", "source": "x = 2", "run": True}
+    assert tools["edit_notebook"].preview(**asked).title == (
+        "changes cell 1 of 1, and runs it"
+    )
+    assert tools["edit_notebook"](**asked) == (
+        "changed cell 1 of 1, id a\ncell 1 of 1, id a\n2"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"change": "replace", "source": "mine"},
+        {"change": "replace", "source": "y", "old": "x"},
+        {"change": "delete"},
+        {"change": "move", "after": ""},
+        {"change": "kind", "kind": "markdown"},
+    ],
+)
+def test_no_cell_is_changed_that_is_not_as_the_model_has_read_it(change):
+    view = View("v", cell("a", "x = 1"))
+    tools = tools_of(view)
+    tools["read_notebook"](cells=["a"])
+    view.cells[0]["source"] = "x = 1\nperson = 'important'"
+    with pytest.raises(NbchatError) as refused:
+        tools["edit_notebook"](cell="a", **change)
+    assert str(refused.value) == (
+        "not done: it has changed since. Cell 1 now:\nx = 1\nperson = 'important'"
+    )
+    assert all(each.get("is_trial", True) for each in view.acted)
+    tools["edit_notebook"](cell="a", **change)  # the refusal showed what it is now
+    assert view.acted[-1]["is_trial"] is False
+
+
+def test_a_cell_that_the_model_has_not_read_is_changed_only_in_a_part_that_it_knows():
+    view = View("v", cell("a", "x = 1\ny = 1"))
+    tools = tools_of(view)
+    with pytest.raises(NbchatError, match="occurs 2 times"):
+        replace(tools, "a", "2", old="1")
+    replace(tools, "a", "x = 2", old="x = 1")
+    assert view.cells[0]["source"] == "x = 2\ny = 1"
+    with pytest.raises(NbchatError, match="not read this cell"):
+        replace(tools_of(view), "a", "z = 1")
+
+
+def test_another_session_has_read_nothing():
+    view, session = View("v", cell("a", "x = 1")), [object()]
+    tools = {
+        each.name: each
+        for each in NotebookTools(
+            lambda: view.requests, session=lambda: session[0]
+        ).tools
+    }
+    tools["read_notebook"](cells=["a"])
+    session[0] = object()
+    with pytest.raises(NbchatError, match="not read this cell"):
+        replace(tools, "a", "z = 1")
+
+
+def test_a_change_while_the_card_waits_is_refused_too():
+    view = View("v", cell("a", "x = 1\ny = 2\n"))
+    tools = tools_of(view)
+    tools["read_notebook"](cells=["a"])
+    asked = {"change": "replace", "cell": "a", "source": "x = 1\ny = 3\n"}
+    shown = tools["edit_notebook"].preview(**asked)
+    assert shown.text == "@@ -1,2 +1,2 @@\n x = 1\n-y = 2\n+y = 3"
+    view.cells[0]["source"] = "mine"
+    with pytest.raises(NbchatError, match=r"changed since. Cell 1 now:\nmine"):
+        tools["edit_notebook"](**asked)
+    assert view.cells[0]["source"] == "mine"
+
+
+def test_the_code_that_was_approved_is_the_code_that_runs():
+    view = View("v", cell("a", "x = 1"))
+    run = tools_of(view)["run_cells"]
+    assert run.preview(cells=["a"]).text == "x = 1"
+    view.cells[0]["source"] = "y = 1"
+    with pytest.raises(NbchatError, match=r"changed since. Cell 1 now:\ny = 1"):
+        run(["a"])
+    run(["a"])  # approved for the session: nothing was shown
+    assert view.acted[-1]["expected"] is None
+    with pytest.raises(NbchatError, match="the notebook has no cell z"):
+        run.preview(cells=["z"])
 
 
 KEY = "sk-ant-api03-abcdefghijklmnopqrstuvwx"
@@ -102,70 +269,85 @@ WITH_KEY = f'import x\nkey = "{KEY}"\nx.call(key)'
 def test_secrets_in_cells_and_outputs_are_hidden_from_the_model():
     view = View("v", cell("a", WITH_KEY, ("text", f"called with {KEY}")))
     tools = tools_of(view)
-    for read in (tools["read_cells"](), tools["run_cell"](cell="a")):
+    outline, whole = (tools["read_notebook"](cells=c) for c in ((), ("a",)))
+    for read in (outline, whole, tools["run_cells"](cells=["a"])):
         assert HIDDEN in read
         assert KEY not in read
 
 
-def test_an_edit_around_a_secret_keeps_it():
+@pytest.mark.parametrize("old", ["", "x.call(key)"])
+def test_an_edit_around_a_secret_keeps_it(old: str):
     view = View("v", cell("a", WITH_KEY))
-    edit = tools_of(view)["edit_cell"]
-    source = without_secrets(WITH_KEY)[0].replace("x.call(key)", "x.call(key, 2)")
-    shown = edit.preview(cell="a", source=source).text
+    tools = tools_of(view)
+    tools["read_notebook"](cells=["a"])
+    whole = without_secrets(WITH_KEY)[0].replace("x.call(key)", "x.call(key, 2)")
+    source = "x.call(key, 2)" if old else whole
+    asked = {"change": "replace", "cell": "a", "source": source, "old": old}
+    shown = tools["edit_notebook"].preview(**asked).text
     assert "+x.call(key, 2)" in shown
     assert HIDDEN not in shown
-    edit(cell="a", source=source)
+    tools["edit_notebook"](**asked)
     assert view.acted[-1]["source"] == WITH_KEY.replace("(key)", "(key, 2)")
 
 
 def test_of_two_secrets_that_look_the_same_none_is_written_for_the_other():
     both = "\n".join([WITH_KEY, WITH_KEY.replace(KEY, f"{KEY}2")])
-    edit = tools_of(View("v", cell("a", both)))["edit_cell"]
+    tools = tools_of(View("v", cell("a", both)))
+    tools["read_notebook"](cells=["a"])
     with pytest.raises(NbchatError, match="hidden from you"):
-        edit(cell="a", source=without_secrets(both)[0] + "\n1")
+        replace(tools, "a", without_secrets(both)[0] + "\n1")
 
 
-@pytest.mark.parametrize("place", ["replace", "below"])
-def test_the_placeholder_of_a_secret_is_never_written(place: str):
+@pytest.mark.parametrize("change", ["replace", "insert"])
+def test_the_placeholder_of_a_secret_is_never_written(change: str):
     view = View("v", cell("a", WITH_KEY))
-    edit = tools_of(view)["edit_cell"]
-    with pytest.raises(NbchatError, match="hidden from you"):
-        edit(cell="a", source=f'other = "{HIDDEN}"', place=place)
-    assert all(each["action"] == "read" for each in view.acted)
-
-
-def test_one_of_two_pages_acts():
-    view, other = View("v", cell("a", "1")), View("w", cell("a", "1"))
-    view.others = [other]
-    tools_of(view)["run_cell"]("a")
-    assert [len(view.acted), len(other.acted)] == [1, 0]
-
-
-def test_what_was_approved_is_what_is_sent():
-    view = View("v", cell("a", "x = 1\ny = 2\n"))
     tools = tools_of(view)
-    shown = tools["edit_cell"].preview(cell="a", source="x = 1\ny = 3\n")
-    assert shown.text == "@@ -1,2 +1,2 @@\n x = 1\n-y = 2\n+y = 3"
-    tools["edit_cell"](cell="a", source="x = 1\ny = 3\n")
-    assert view.acted[-1]["expected"] == "x = 1\ny = 2\n"
-    assert tools["run_cell"].preview(cell="a").text == "x = 1\ny = 2\n"
-    tools["run_cell"]("a")
-    assert view.acted[-1]["expected"] == "x = 1\ny = 2\n"
-    tools["run_cell"]("a")  # approved for the session: nothing was shown
-    assert view.acted[-1]["expected"] is None
-    with pytest.raises(NbchatError, match="the notebook has no cell 'z'"):
-        tools["run_cell"].preview(cell="z")
+    tools["read_notebook"](cells=["a"])
+    with pytest.raises(NbchatError, match="hidden from you"):
+        tools["edit_notebook"](change=change, cell="a", source=f'other = "{HIDDEN}"')
+    assert all(each.get("is_trial", True) for each in view.acted)
+
+
+def test_of_fifty_edits_in_each_of_two_tabs_all_reach_the_tab_in_which_they_were_asked():
+    tabs = [View(name, cell("a", "x = 0")) for name in "vw"]
+    first, second = tabs
+    first.others = [second]  # all views hear what is sent; the first answers first
+    tools = tools_of(first)
+    for number in range(100):
+        tab = tabs[number % 2]
+        tab.cells[0]["source"] += f"\nx = {number}  # the person's"
+        first.requests.stay_with(tab.name)
+        tools["read_notebook"](cells=["a"])
+        new = f"{tab.cells[0]['source']}\ny = {number}"
+        replace(tools, "a", new)
+        assert tab.cells[0]["source"] == new
+    assert {each["is_trial"] for each in second.acted if "is_trial" in each} == {
+        True,
+        False,
+    }
+    lines = [each.count("y = ") for each in (t.cells[0]["source"] for t in tabs)]
+    assert lines == [50, 50]
+
+
+def test_another_tab_with_other_sources_is_named_once():
+    first, second = View("v", cell("a", "1")), View("w", cell("a", "1"))
+    first.others = [second]
+    tools = tools_of(first)
+    assert OTHER_TAB not in tools["read_notebook"](cells=["a"])
+    second.cells[0]["source"] = "2"
+    assert tools["read_notebook"](cells=["a"]).endswith(OTHER_TAB)
+    assert OTHER_TAB not in tools["read_notebook"](cells=["a"])
+    assert second.acted == []
 
 
 def test_a_page_that_refuses_or_is_silent_is_a_line_of_its_own():
     def refuse(asked: dict[str, Any]) -> None:
-        problem = "" if asked["action"] == "find" else "the cell has changed since"
+        problem = "" if asked["action"] == "find" else "this notebook is read-only"
         if asked["action"] != "read":
             requests.receive(NotebookAnswer(asked["token"], "v", problem, ()))
 
     requests = PageRequests(refuse, find_seconds=0.05)
-    with pytest.raises(NbchatError, match="has changed since"):
-        requests.ask("run", timeout_seconds=1, cell="a")
+    assert requests.ask("edit", timeout_seconds=1).problem.endswith("read-only")
     with pytest.raises(NbchatError, match=r"did not answer within 0.05 s"):
         requests.ask("read", timeout_seconds=0.05)
     requests.receive(NotebookAnswer("late", "v", "", ()))
@@ -194,7 +376,7 @@ def results(agent: Any) -> list[str]:
 
 def test_the_setting_offers_the_tools_and_takes_them_away(shell):
     agent = agent_with(shell)
-    names = {"read_cells", "edit_cell", "run_cell"}
+    names = {"read_notebook", "edit_notebook", "run_cells", "interrupt", "inspect"}
     assert not names & {each.name for each in agent.tools}
     shell.run_line_magic("chat", "/set notebook_tools true")
     assert names <= {each.name for each in agent.tools}
@@ -215,8 +397,8 @@ def test_the_panel_knows_whether_the_model_has_the_cells(shell):
 @pytest.mark.slow
 def test_without_a_page_each_tool_fails_without_asking_for_approval(shell, capsys):
     script = (
-        calls("read_cells"),
-        calls("edit_cell", cell="a", source="x"),
+        calls("read_notebook"),
+        calls("edit_notebook", change="replace", cell="a", source="x"),
         says("Well."),
     )
     agent = agent_with(shell, *script)
@@ -228,25 +410,27 @@ def test_without_a_page_each_tool_fails_without_asking_for_approval(shell, capsy
 
 
 def test_no_cell_runs_while_a_chat_cell_does(shell, capsys):
-    agent = agent_with(shell, calls("run_cell", cell="a"), says("Well."))
+    agent = agent_with(shell, calls("run_cells", cells=["a"]), says("Well."))
     shell.run_line_magic("chat", "/set notebook_tools true")
     shell.run_cell_magic("chat", "", "Run it.")
     assert results(agent)[0].startswith("error: not run: a %%chat cell is running")
 
 
-def test_a_stop_ends_the_wait_for_a_cell_that_runs():
-    begun, stop = threading.Event(), threading.Event()
+def test_a_stop_ends_the_wait_for_a_cell_that_runs_and_interrupts_it():
+    begun, interrupted, stop = (threading.Event() for _ in range(3))
 
     class Silent(View):
         def hear(self, asked: dict[str, Any]) -> None:
             if asked["action"] == "run":
                 begun.set()
+            elif asked["action"] == "interrupt":
+                interrupted.set()
             else:
                 super().hear(asked)
 
     view = Silent("v", cell("a", "forever()"))
     agent = Agent(
-        ScriptedProvider(calls("run_cell", cell="a")),
+        ScriptedProvider(calls("run_cells", cells=["a"])),
         tools=NotebookTools(lambda: view.requests).tools,
         approve=True,
     )
@@ -258,3 +442,61 @@ def test_a_stop_ends_the_wait_for_a_cell_that_runs():
     turn.join(5)
     assert not turn.is_alive()
     assert ended[-1].stop_reason == "stopped"
+    assert interrupted.wait(5)
+
+
+@pytest.mark.slow
+def test_a_run_that_outlasts_its_wait_returns_the_output_so_far():
+    class Slow(View):
+        def hear(self, asked: dict[str, Any]) -> None:
+            if asked["action"] != "run":
+                super().hear(asked)
+
+    view = Slow("v", cell("a", "fit()", ("text", "epoch 1")))
+    view.cells[0]["states"] = ["running"]
+    run = tools_of(view)["run_cells"](["a"], wait_seconds=1)
+    assert run == (
+        "cell 1 of 1, id a\nstill running; interrupt, or read it later\nepoch 1"
+    )
+
+
+@pytest.fixture
+def running(shell: InteractiveShell) -> Iterator[RunningCell]:
+    running = RunningCell(shell)
+    yield running
+    running.close()
+
+
+def test_a_run_behind_a_busy_kernel_says_so_and_may_be_withdrawn(shell, running):
+    view, shown = View("v", cell("a", "1"), cell("b", "2")), list[str]()
+
+    def hear(asked: dict[str, Any]) -> None:
+        if asked["action"] == "notice":
+            shown.append(asked["source"])
+            problem = "the person withdrew it: not run"
+            view.requests.receive(NotebookAnswer(asked["token"], "v", problem, ()))
+        else:
+            view.hear(asked)
+
+    view.requests = PageRequests(hear, find_seconds=0.05)
+    own = NotebookTools(lambda: view.requests, running=running)
+    shell.user_ns.update(run=own.run_cells, refused=[])
+    shell.run_cell(
+        "try: run(['b'])\nexcept Exception as error: refused.append(str(error))",
+        cell_id="a",
+    )
+    assert shell.user_ns["refused"] == ["the person withdrew it: not run"]
+    assert shown == ["Waiting: the kernel is busy with cell 1.", ""]
+    assert all(each["action"] != "run" for each in view.acted)
+    assert running.wait(0)
+
+
+def test_inspect_shows_what_a_mention_shows(shell):
+    shell.user_ns["rows"] = [{"amount": 2}]
+    inspect = NotebookTools(
+        lambda: View("v").requests, contents=ShellContents(shell)
+    ).inspect
+    assert "amount" in str(inspect("rows[0]"))
+    assert inspect("@rows") == inspect("rows")
+    with pytest.raises(NbchatError, match="named rovs; did you mean rows"):
+        inspect("rovs")

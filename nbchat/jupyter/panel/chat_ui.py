@@ -26,7 +26,7 @@ from nbchat.chat.chat_runner import Action, ChatRunner, LoadAttachments, RunComm
 from nbchat.config.api_keys import Keys
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.jupyter.notebook_tools import PageRequests
+from nbchat.jupyter.notebook_page import PageRequests
 from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.frontend import script, style
 from nbchat.jupyter.panel.protocol import Request, Said
@@ -294,7 +294,8 @@ class ChatUI(anywidget.AnyWidget):
         match request:
             case protocol.Stop(token):
                 self._runner.stop(token)
-            case protocol.Approve(ticket, is_always):
+            case protocol.Approve(ticket, is_always, view):
+                self.page.stay_with(view)
                 self._runner.approvals.approve(ticket, always=is_always)
             case protocol.Deny(ticket):
                 self._runner.approvals.deny(ticket)
@@ -311,6 +312,7 @@ class ChatUI(anywidget.AnyWidget):
         """Send a message, or replace an earlier one by another text."""
         if not said.text.strip():
             return
+        self.page.stay_with(said.view)
         attachments = self._attachments(said.text, said.previews, said.pasted)
         if isinstance(said, protocol.Send):
             self._runner.submit(said.text, attachments, pasted=said.pasted)

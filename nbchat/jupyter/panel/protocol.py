@@ -58,12 +58,14 @@ class Send:
     """A message, or a command that begins with a slash.
 
     `previews` are keys of attachments, which are sent as they were shown. `pasted` are
-    texts that were pasted and are in the message, whole or in part.
+    texts that were pasted and are in the message, whole or in part. The model's tools
+    use the notebook in the `view` that sent it.
     """
 
     text: Text
     previews: tuple[str, ...] = ()
     pasted: tuple[str, ...] = ()
+    view: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class Branch:
     text: Text
     previews: tuple[str, ...] = ()
     pasted: tuple[str, ...] = ()
+    view: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,7 @@ class Approve:
 
     ticket: Ticket
     always: bool
+    view: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,32 +281,55 @@ class UseKey(Question):
 
 @dataclass(frozen=True, slots=True)
 class CellOutput:
-    """An output of a cell: text, an error's traceback, or a picture in base64."""
+    """An output of a cell: text, an error's traceback, or a picture.
 
-    kind: Literal["text", "error", "png"]
+    `title` is an error's name with its message. A picture has no `data`: it is asked
+    for by its place among the outputs.
+    """
+
+    kind: Literal["text", "error", "picture"]
     data: str
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class NotebookCell:
-    """A cell as it is in the page; `count` is null until it has run."""
+    """A cell as it is in the page; `number` is its position, from 1.
+
+    `short` is the beginning of its id that no other cell shares. `count` is null until
+    it has run. `states` may be running, error (of its last run) and changed (since it
+    ran). In an outline `source` is one line, and there are no outputs.
+    """
 
     id: str
+    short: str
+    number: int
     kind: str
     source: str
     count: int | None
+    states: tuple[Literal["running", "error", "changed"], ...]
     outputs: tuple[CellOutput, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NotebookAnswer:
-    """What a view found or did in its notebook; `problem` says why it did not."""
+    """What a view found or did in its notebook; `problem` says why it did not.
+
+    With a `problem`, `cells` may hold the cell as it is now. `total` counts all cells,
+    `selected` is the id of the one that is selected. Two views of a notebook with the
+    same sources have the same `path` and `digest`. `picture` is in base64.
+    """
 
     token: Token
     view: Token
     problem: str
     cells: tuple[NotebookCell, ...]
     notebook_id: str = ""
+    total: Amount = 0
+    selected: str = ""
+    path: str = ""
+    digest: str = ""
+    picture: str = ""
 
 
 Said = Send | Branch
@@ -941,22 +968,42 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """A tool of the model reads, edits or runs cells; answered with notebook_answer.
+    """A tool of the model uses the notebook; answered with notebook_answer.
 
     All views that have the notebook answer `find`, the others only the one in `view`.
-    `expected` is the source that a person has approved; null for any. `identify` gives
-    the notebook an id, if it has none, and is answered with the one it has.
+    `cell` is an id or the beginning of one. `outline` is answered with a line for each
+    of up to 1,000 cells from the position `first` on, of those with the text `search`.
+    `expected` is the source to which an edit or a run applies; null for any.
+    `is_trial` only checks an edit. `number` is a picture's place among the outputs.
+    `notice` shows a line, `source`, in all views until one with an empty line comes;
+    a person may withdraw what it waits for. `identify` gives the notebook an id, if it
+    has none, and is answered with the one it has.
     """
 
-    action: Literal["find", "identify", "read", "edit", "run"]
+    action: Literal[
+        "find",
+        "identify",
+        "outline",
+        "read",
+        "picture",
+        "edit",
+        "run",
+        "interrupt",
+        "notice",
+    ]
     view: str
     token: Token
     notebook_id: str = ABSENT
+    first: int = ABSENT
+    search: str = ABSENT
     cell: str = ABSENT
+    number: Amount = ABSENT
+    change: Literal["replace", "insert", "move", "delete", "kind"] = ABSENT
     source: str = ABSENT
+    after: str = ABSENT
+    kind: Literal["code", "markdown", "raw"] = ABSENT
     expected: str | None = ABSENT
-    place: Literal["replace", "below"] = ABSENT
-    kind: Literal["code", "markdown"] = ABSENT
+    is_trial: bool = ABSENT
 
 
 KernelToView = (

@@ -36,8 +36,8 @@ const EDITING = "Editing an earlier message. The original stays in your sessions
 export function frame() {
   const parts = { ...headParts(), ...middleParts(), ...footParts() };
   const attributes = { "aria-label": "Chat", "data-lm-suppress-shortcuts": "true" };
-  const { header, middle, gone, foreign, queue, choices, editing, form } = parts;
-  const foot = tag("div", "nbc-foot", {}, choices, editing, form);
+  const { header, middle, gone, foreign, queue, choices, running, editing, form } = parts;
+  const foot = tag("div", "nbc-foot", {}, choices, running, editing, form);
   const announcements = tag("div", "nbc-unseen", { "aria-live": "polite" });
   const rows = [header, middle, gone, foreign, queue, foot, announcements];
   const root = tag("section", "nbc", attributes, ...rows);
@@ -116,6 +116,7 @@ function footParts() {
   const cancelEditing = button("", "Cancel", "Cancel editing (Escape)");
   const notice = tag("span", "", { role: "status" }, EDITING);
   const editing = tag("div", "nbc-editing", { hidden: "" }, notice, cancelEditing);
+  const running = tag("div", "nbc-editing nbc-running", { hidden: "" });
   const attach = iconButton("nbc-attach", "attach", "Attach a file");
   const mention = button("nbc-mention", "@", "Attach from the notebook: a variable, cell, error …");
   mention.setAttribute("aria-label", "Attach from the notebook");
@@ -124,7 +125,7 @@ function footParts() {
   const buttons = tag("div", "nbc-buttons", {}, attach, mention, tag("span"), stop, send);
   const form = tag("form", "nbc-form", {}, attachments, input, buttons);
   const pressed = { attach, mention, stop, send };
-  const boxes = { editing, cancelEditing, attachments, choices, form, input, ...pressed };
+  const boxes = { running, editing, cancelEditing, attachments, choices, form, input, ...pressed };
   return { gone, goneText, reopen, foreign, queue, ...boxes };
 }
 

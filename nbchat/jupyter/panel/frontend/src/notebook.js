@@ -5,7 +5,7 @@
 
 // What is used of JupyterLab's objects
 
-/** @typedef {{ editable?: boolean, deletable?: boolean }} CellMetadata */
+/** @typedef {{ editable?: boolean, deletable?: boolean, trusted?: boolean }} CellMetadata */
 
 /**
  * @typedef {object} SharedCell
@@ -13,14 +13,15 @@
  * @property {string} cell_type
  * @property {string} source
  * @property {() => CellMetadata} getMetadata
- * @property {(source: string) => void} setSource
+ * @property {(start: number, end: number, text: string) => void} updateSource
  */
 
 /**
  * @typedef {object} SharedNotebook
  * @property {SharedCell[]} cells
- * @property {(index: number, cell: { cell_type: string, source: string, metadata: CellMetadata }) => void} insertCell
+ * @property {(index: number, cell: { id?: string, cell_type: string, source: string, metadata: CellMetadata }) => void} insertCell
  * @property {(index: number) => void} deleteCell
+ * @property {(from: number, to: number) => void} moveCells
  * @property {(step: () => void) => void} transact
  * @property {(key: "nbchat") => { notebook_id?: string } | undefined} getMetadata
  * @property {(key: "nbchat", value: { notebook_id?: string }) => void} setMetadata
@@ -30,7 +31,7 @@
  * @typedef {object} Output As in a notebook's file
  * @property {string} output_type
  * @property {string | string[]} [text]
- * @property {{ "image/png"?: string | string[], "text/plain"?: string | string[] }} [data]
+ * @property {Record<string, string | string[] | object>} [data] By media type
  * @property {string} [ename]
  * @property {string} [evalue]
  * @property {string[]} [traceback]
@@ -42,6 +43,8 @@
  * @property {(index: number, output: Output) => void} set
  * @property {(wait?: boolean) => void} clear
  * @property {() => Output[]} toJSON
+ * @property {number} length
+ * @property {(index: number) => { type: string }} get
  */
 
 /**
@@ -51,6 +54,7 @@
  * @property {number | null} executionCount
  * @property {string} executionState
  * @property {boolean} isDisposed
+ * @property {boolean} isDirty Changed since it ran
  */
 
 /**
@@ -66,6 +70,8 @@
 /**
  * @typedef {object} Future
  * @property {(message: { header: { msg_type: string }, content: Content }) => void} onIOPub
+ * @property {(message: { header: object, content: { prompt: string, password: boolean } }) => void} onStdin
+ * @property {(content: { value: string, status: "ok" }, asked: object) => void} sendInputReply
  * @property {Promise<{ content: { status: string, execution_count: number } }>} done
  */
 
@@ -76,6 +82,8 @@
  * @property {string} id
  * @property {string} status
  * @property {{ connect: (react: StatusListener) => void, disconnect: (react: StatusListener) => void }} statusChanged
+ * @property {() => Promise<void>} interrupt
+ * @property {() => Promise<void>} restart
  * @property {(asked: { code: string, silent?: boolean, stop_on_error: boolean, allow_stdin: boolean }, disposes: boolean, metadata: { cellId: string }) => Future} requestExecute
  */
 
@@ -99,14 +107,19 @@ export class NotebookCells {
     }
   }
 
-  get model() {
+  // Also one that is read-only
+  get open() {
     const model = this.panel.model.widget_manager?.context?.model;
-    return model?.sharedModel?.insertCell && !model.readOnly ? model : null;
+    return model?.sharedModel?.insertCell ? model : null;
+  }
+
+  get model() {
+    return this.open?.readOnly ? null : this.open;
   }
 
   // Where there is one
   get known() {
-    return /** @type {NotebookModel} */ (this.model);
+    return /** @type {NotebookModel} */ (this.open);
   }
 
   get cells() {
@@ -217,22 +230,50 @@ export class NotebookCells {
    * @param {CellMetadata} [metadata]
    */
   insert(index, code, language, metadata = {}) {
-    const isText = ["markdown", "md"].includes(language);
-    const cell = { cell_type: isText ? "markdown" : "code", source: code };
+    const isRaw = language === "raw";
+    const isText = isRaw || ["markdown", "md"].includes(language);
+    const cell = { cell_type: isRaw ? "raw" : isText ? "markdown" : "code", source: code };
     const trust = isText ? {} : { trusted: true }; // as the notebook's own new cells
     this.known.sharedModel.insertCell(index, { ...cell, metadata: { ...metadata, ...trust } });
   }
 
-  /** Scroll to a cell that is out of sight, and outline it for a moment.
+  /** The element of the notebook */
+  get element() {
+    const own = this.panel.parts.root.closest(".jp-Notebook") ?? this.panel.beside.notebook;
+    return own ?? document.querySelector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook");
+  }
+
+  /** The element of a cell, if it is drawn
    * @param {number} index
    */
-  show(index) {
+  elementOf(index) {
+    return [...(this.element?.querySelectorAll(".jp-Cell") ?? [])].find((each) => indexOf(each) === index);
+  }
+
+  /** Make a cell code, markdown or raw text; its id and metadata stay.
+   * @param {number} index @param {string} kind
+   */
+  convert(index, kind) {
+    const { sharedModel } = this.known;
+    const { id, source, cell_type: before } = this.cells[index];
+    if (before === kind) return;
+    const { trusted: _, ...metadata } = this.cells[index].getMetadata();
+    const trust = kind === "code" ? { trusted: true } : {};
+    sharedModel.transact(() => {
+      sharedModel.deleteCell(index);
+      sharedModel.insertCell(index, { id, cell_type: kind, source, metadata: { ...metadata, ...trust } });
+    });
+  }
+
+  /** Outline a cell for a moment; a person's own request also scrolls to it.
+   * @param {number} index
+   * @param {{ scrolls?: boolean }} [how]
+   */
+  show(index, { scrolls = true } = {}) {
     requestAnimationFrame(() => {
-      const own = this.panel.parts.root.closest(".jp-Notebook") ?? this.panel.beside.notebook;
-      const shown = own ?? document.querySelector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook");
-      const cell = [...(shown?.querySelectorAll(".jp-Cell") ?? [])].find((each) => indexOf(each) === index);
+      const cell = this.elementOf(index);
       if (!(cell instanceof HTMLElement)) return;
-      cell.scrollIntoView({ block: "nearest" });
+      if (scrolls) cell.scrollIntoView({ block: "nearest" });
       cell.style.outline = "2px solid var(--jp-brand-color1)";
       setTimeout(() => (cell.style.outline = ""), OUTLINED_MILLISECONDS);
     });
@@ -266,28 +307,30 @@ export class NotebookCells {
 
   /** Resolves to whether it succeeded.
    * @param {number} index
+   * @param {((future: Future) => void)} [ask] answers what the cell asks with input()
    */
-  async run(index) {
+  async run(index, ask) {
     const { id } = this.cells[index];
     const cell = /** @type {CodeCell} */ (this.known.cells.get(index));
-    return runCell(cell, /** @type {Kernel} */ (this.panel.link.kernel), id);
+    return runCell(cell, /** @type {Kernel} */ (this.panel.link.kernel), id, ask);
   }
 }
 
 /** @param {Element} cell */
-function indexOf(cell) {
+export function indexOf(cell) {
   const all = [...(cell.parentElement?.querySelectorAll(":scope > .jp-Cell") ?? [])];
   const { windowedListIndex } = /** @type {HTMLElement} */ (cell).dataset;
   return Number(windowedListIndex ?? all.indexOf(cell));
 }
 
-/** @param {CodeCell} cell @param {Kernel} kernel @param {string} cellId */
-async function runCell(cell, kernel, cellId) {
-  const asked = { code: cell.sharedModel.source, stop_on_error: true, allow_stdin: false };
+/** @param {CodeCell} cell @param {Kernel} kernel @param {string} cellId @param {((future: Future) => void)} [ask] */
+async function runCell(cell, kernel, cellId, ask) {
+  const asked = { code: cell.sharedModel.source, stop_on_error: true, allow_stdin: Boolean(ask) };
   const show = outputsOf(cell.outputs);
   cell.executionState = "running";
   try {
     const future = kernel.requestExecute(asked, false, { cellId });
+    ask?.(future);
     future.onIOPub = ({ header, content }) => cell.isDisposed || show(header.msg_type, content);
     const { content } = await future.done;
     if (!cell.isDisposed) cell.executionCount = content.execution_count;

@@ -1,20 +1,39 @@
-// What the model's tools ask of the notebook: read its cells, change one, run one.
-// The kernel side has asked the person before it sends a change or a run.
+// What the model's tools ask of the notebook: its outline, cells, changes and runs.
+// The kernel side has asked the person before it sends a change or a run. No answer
+// exceeds 1 MB, where a websocket closes at 10: one cell at a time, pictures apart.
 
+import { described, picture } from "./cell_outputs.js";
 import { newToken } from "./dom.js";
+import { indexOf } from "./notebook.js";
+import { RunNotice } from "./run_notice.js";
 
-/** @import { Output, SharedCell } from "./notebook.js" */
+/** @import { Future, SharedCell } from "./notebook.js" */
 /** @import { ChatPanel } from "./panel.js" */
 /** @import * as Protocol from "../protocol.js" */
 
-const TEXT_CHARACTERS = 50000; // of one output
-const PICTURE_CHARACTERS = 4000000; // of base64
+const OUTLINE_CELLS = 1000;
+const LINE_CHARACTERS = 80;
+const SOURCE_CHARACTERS = 100_000; // a longer cell cannot be read or changed
+const SHORT_ID = 8; // characters of an id, if no other cell shares them
+const STOP_MILLISECONDS = 1000; // until a cell is interrupted again
+
+/** A cell is not what was expected: the answer holds it as it is. */
+class Changed extends Error {
+  /** @param {number} index */
+  constructor(index) {
+    super("the cell has changed since you read it");
+    this.index = index;
+  }
+}
 
 export class NotebookRequests {
   /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
     this.view = newToken(); // all views hear a request; one of them acts
+    this.notice = new RunNotice(panel);
+    /** @type {Map<string, Promise<boolean>>} */
+    this.runs = new Map(); // that the model has started, by cell id
     panel.onModel("msg:custom", (message) => message.type === "notebook" && this.hear(message));
   }
 
@@ -24,28 +43,45 @@ export class NotebookRequests {
 
   /** @param {Protocol.Notebook} asked */
   async hear(asked) {
-    if (!this.notebook.model) return; // not a notebook that can be edited
-    if (asked.action !== "find" && asked.view !== this.view) return;
-    let problem = "";
-    /** @type {Protocol.NotebookCell[]} */
-    let cells = [];
-    let id = "";
-    try {
-      cells = await this.act(asked);
-      if (asked.action === "identify") id = this.identified(asked.notebook_id);
-    } catch (error) {
-      problem = error instanceof Error ? error.message : String(error);
+    if (asked.action === "notice") {
+      const problem = "the person withdrew it: not run";
+      this.notice.wait(asked.token, asked.source ?? "", () => this.answer(asked, { problem }));
     }
-    const answer = { token: asked.token, view: this.view, problem, cells, notebook_id: id };
-    this.panel.send({ type: "notebook_answer", ...answer });
+    if (asked.action === "notice" || !this.notebook.open) return;
+    if (asked.action !== "find" && asked.view !== this.view) return;
+    try {
+      this.answer(asked, await this.act(asked));
+    } catch (error) {
+      const cells = error instanceof Changed ? [this.described(error.index)] : [];
+      this.answer(asked, { problem: error instanceof Error ? error.message : String(error), cells });
+    }
   }
 
-  /** @param {Protocol.Notebook} asked @returns {Promise<Protocol.NotebookCell[]>} */
+  /** @param {Protocol.Notebook} asked @param {Partial<Protocol.NotebookAnswer>} found */
+  answer({ token }, found) {
+    this.panel.send({ type: "notebook_answer", token, view: this.view, problem: "", cells: [], ...found });
+  }
+
+  /** @param {Protocol.Notebook} asked @returns {Promise<Partial<Protocol.NotebookAnswer>>} */
   async act(asked) {
-    if (asked.action === "read") return this.notebook.cells.map((cell, index) => this.described(cell, index));
-    if (asked.action === "edit") return [this.edited(asked)];
-    if (asked.action === "run") return [await this.ran(asked)];
-    return [];
+    switch (asked.action) {
+      case "find":
+        return { path: this.panel.model.widget_manager?.context?.path ?? "", digest: this.digest() };
+      case "identify":
+        return { notebook_id: this.identified(asked.notebook_id) };
+      case "outline":
+        return this.outline(asked);
+      case "read":
+        return this.whole(this.find(asked.cell));
+      case "picture":
+        return { picture: await this.picture(asked) };
+      case "edit":
+        return this.edited(asked);
+      case "run":
+        return this.whole(await this.ran(asked));
+      default:
+        return this.interrupted();
+    }
   }
 
   /** The id in the notebook's metadata, which it keeps when it is moved or renamed
@@ -54,92 +90,248 @@ export class NotebookRequests {
   identified(wanted = "") {
     const { sharedModel } = this.notebook.known;
     const known = sharedModel.getMetadata("nbchat") ?? {};
-    if (!known.notebook_id) sharedModel.setMetadata("nbchat", { ...known, notebook_id: wanted });
+    if (!known.notebook_id && this.notebook.model) sharedModel.setMetadata("nbchat", { ...known, notebook_id: wanted });
     return known.notebook_id || wanted;
   }
 
-  /** @param {SharedCell} cell @param {number} index @returns {Protocol.NotebookCell} */
-  described(cell, index) {
-    const view = this.notebook.known.cells.get(index);
-    const outputs = (view.outputs?.toJSON() ?? []).map(output).filter((each) => each !== null);
-    const kind = cell.cell_type;
-    return { id: cell.id, kind, source: cell.source, count: view.executionCount ?? null, outputs };
+  // The same in two views whose cells have the same sources
+  digest() {
+    let hash = 0;
+    for (const { id, source } of this.notebook.cells) {
+      for (const text of [id, source]) {
+        for (let at = 0; at < text.length; at++) hash = (Math.imul(hash, 31) + text.charCodeAt(at)) | 0;
+        hash = (Math.imul(hash, 31) + 1) | 0;
+      }
+    }
+    return String(hash);
   }
+
+  // Reading
+
+  /** @param {Protocol.Notebook} asked */
+  outline({ first = 1, search = "" }) {
+    const { cells } = this.notebook;
+    const shorts = shortIds(cells);
+    const wanted = search.toLowerCase();
+    const found = [];
+    for (let index = Math.max(first, 1) - 1; index < cells.length && found.length < OUTLINE_CELLS; index++) {
+      const lines = cells[index].source.split("\n");
+      const line = lines.find((each) => each.trim() && each.toLowerCase().includes(wanted));
+      if (line === undefined && wanted) continue;
+      const source = (line ?? "").trim().slice(0, LINE_CHARACTERS);
+      found.push({ ...this.named(index, shorts), source, outputs: [] });
+    }
+    return { cells: found, ...this.around() };
+  }
+
+  around() {
+    return { total: this.notebook.cells.length, selected: this.selected() };
+  }
+
+  selected() {
+    const { notebook } = this;
+    const own = this.ownIndex();
+    const active = notebook.element?.querySelector(".jp-Cell.jp-mod-active");
+    const index = active ? indexOf(active) : -1;
+    return (index === own ? notebook.anchor : notebook.cells[index]?.id) ?? "";
+  }
+
+  ownIndex() {
+    const { own } = this.notebook;
+    return own ? indexOf(own) : -1;
+  }
+
+  /** @param {number} index @param {Map<string, string>} shorts */
+  named(index, shorts) {
+    const cell = this.notebook.cells[index];
+    const view = this.notebook.known.cells.get(index);
+    const count = view.executionCount ?? null;
+    /** @type {Protocol.NotebookCell["states"]} */
+    const states = [];
+    if (view.executionState === "running") states.push("running");
+    const { outputs } = view;
+    if (outputs && range(outputs.length).some((at) => outputs.get(at).type === "error")) states.push("error");
+    if (count && view.isDirty) states.push("changed");
+    return { id: cell.id, short: shorts.get(cell.id) ?? cell.id, number: index + 1, kind: cell.cell_type, count, states };
+  }
+
+  /** @param {number} index @returns {Protocol.NotebookCell} */
+  described(index) {
+    const { source } = this.notebook.cells[index];
+    if (source.length > SOURCE_CHARACTERS) throw Error(`cell ${index + 1} is longer than ${SOURCE_CHARACTERS} characters`);
+    const outputs = this.notebook.known.cells.get(index).outputs?.toJSON() ?? [];
+    const shown = described(outputs, this.notebook.elementOf(index));
+    return { ...this.named(index, shortIds(this.notebook.cells)), source, outputs: shown };
+  }
+
+  /** @param {number} index */
+  whole(index) {
+    return { cells: [this.described(index)], ...this.around() };
+  }
+
+  /** @param {Protocol.Notebook} asked */
+  async picture({ cell, number = 0 }) {
+    const index = this.find(cell);
+    const output = this.notebook.known.cells.get(index).outputs?.toJSON()[number];
+    const shown = this.notebook.elementOf(index)?.querySelectorAll(".jp-OutputArea-child")[number];
+    return picture(output, shown);
+  }
+
+  // Finding a cell
+
+  /** By its id, or the beginning of it that no other has
+   * @param {string} [wanted]
+   */
+  find(wanted = "") {
+    const { cells } = this.notebook;
+    const exact = this.notebook.find(wanted);
+    if (exact >= 0) return exact;
+    if (/^\d{1,5}$/.test(wanted)) throw Error(numberRefused(Number(wanted), cells));
+    const found = wanted ? range(cells.length).filter((index) => cells[index].id.startsWith(wanted)) : [];
+    if (found.length === 1) return found[0];
+    if (found.length) throw Error(`${found.length} cells have an id that begins with ${wanted}; give more of it`);
+    throw Error(`the notebook has no cell ${wanted}; it may have been deleted`);
+  }
+
+  /** The place of a cell that is still what was read or approved
+   * @param {Protocol.Notebook} asked
+   */
+  unchanged({ cell, expected = null }) {
+    const index = this.find(cell);
+    if (expected !== null && this.notebook.cells[index].source !== expected) throw new Changed(index);
+    return index;
+  }
+
+  // Changing
 
   /** @param {Protocol.Notebook} asked */
   edited(asked) {
     const { notebook } = this;
-    const { source = "" } = asked;
-    if (asked.place === "below") {
-      const index = asked.cell ? this.find(asked) + 1 : 0;
-      notebook.insert(index, source, asked.kind === "markdown" ? "markdown" : "");
-      notebook.show(index);
-      return this.described(notebook.cells[index], index);
-    }
-    const index = this.unchanged(asked);
-    const cell = notebook.cells[index];
-    if (cell.getMetadata().editable === false) throw Error("this cell is not editable");
-    cell.setSource(source);
-    notebook.show(index);
-    return this.described(cell, index);
+    if (!notebook.model) throw Error("this notebook is read-only");
+    const after = ["insert", "move"].includes(asked.change ?? "") && asked.after ? this.find(asked.after) : -1;
+    const index = asked.change === "insert" ? after : this.unchanged(asked);
+    if (asked.change !== "insert") this.refuseLocked(asked, index);
+    if (asked.is_trial) return index < 0 ? this.around() : this.whole(index);
+    const cell = index < 0 ? undefined : this.described(index);
+    const changed = this.change(asked, index, after);
+    if (changed < 0) return { cells: cell ? [cell] : [], ...this.around() };
+    notebook.show(changed, { scrolls: false });
+    return this.whole(changed);
   }
+
+  /** @param {Protocol.Notebook} asked @param {number} index */
+  refuseLocked({ change }, index) {
+    const { editable, deletable } = this.notebook.cells[index].getMetadata();
+    if (change !== "replace" && index === this.ownIndex()) throw Error("this cell shows the chat; it stays where it is");
+    if (change !== "move" && editable === false) throw Error("this cell is not editable");
+    if (change === "delete" && deletable === false) throw Error("this cell is not deletable");
+  }
+
+  /** The place of the changed cell; -1 once it is deleted
+   * @param {Protocol.Notebook} asked @param {number} index @param {number} after
+   */
+  change({ change, source = "", kind = "code" }, index, after) {
+    const { notebook } = this;
+    const { sharedModel } = notebook.known;
+    if (change === "insert") notebook.insert(after + 1, source, kind);
+    if (change === "insert") return after + 1;
+    if (change === "delete") sharedModel.deleteCell(index);
+    if (change === "delete") return -1;
+    if (change === "kind") notebook.convert(index, kind);
+    if (change === "replace") splice(notebook.cells[index], source);
+    if (change !== "move") return index;
+    const to = after < index ? after + 1 : after;
+    if (to !== index) sharedModel.moveCells(index, to);
+    return to;
+  }
+
+  // Running
 
   /** @param {Protocol.Notebook} asked */
   async ran(asked) {
     const { notebook } = this;
     const index = this.unchanged(asked);
     const cell = notebook.cells[index];
+    const { id } = cell;
     if (cell.cell_type !== "code") throw Error("this cell is text; only code can be run");
     if (!this.panel.link.kernel) throw Error("the notebook has no kernel");
     notebook.known.cells.get(index).outputs?.clear();
-    notebook.show(index);
-    await notebook.run(index);
-    return this.described(cell, notebook.find(asked.cell));
+    notebook.show(index, { scrolls: false });
+    const run = notebook.run(index, (future) => this.answerInput(future));
+    this.runs.set(id, run);
+    await run.finally(() => this.ended(id));
+    const now = notebook.find(id);
+    if (now < 0) throw Error("the cell ran, and was deleted meanwhile with its outputs");
+    return now;
   }
 
-  /** @param {Protocol.Notebook} asked */
-  find({ cell }) {
-    const index = this.notebook.find(cell);
-    if (index < 0) throw Error(`the notebook has no cell ${cell}; it may have been deleted`);
-    return index;
+  /** @param {string} id */
+  ended(id) {
+    this.runs.delete(id);
+    this.notice.hide("input");
+    if (!this.runs.size) this.notice.hide("stop");
   }
 
-  /** The place of a cell that is still what the person has approved
-   * @param {Protocol.Notebook} asked
-   */
-  unchanged(asked) {
-    const index = this.find(asked);
-    const isSame = asked.expected === null || this.notebook.cells[index].source === asked.expected;
-    if (!isSame) throw Error("the cell has changed since; read it again");
-    return index;
+  /** @param {Future} future */
+  answerInput(future) {
+    future.onStdin = ({ header, content }) => {
+      const reply = (/** @type {string} */ value) => future.sendInputReply({ value, status: "ok" }, header);
+      this.notice.ask(content.prompt, content.password, reply);
+    };
+  }
+
+  // Interrupt what the model runs; where that fails, a person may restart the kernel.
+  async interrupted() {
+    const { kernel } = this.panel.link;
+    const [id] = this.runs.keys();
+    if (!id || !kernel) throw Error("no cell that you started is running");
+    const name = `Cell ${this.notebook.find(id) + 1}`;
+    this.notice.show("stop", `Stopping ${name.toLowerCase()}`);
+    for (let attempt = 0; attempt < 2 && this.runs.size; attempt++) {
+      await kernel.interrupt();
+      await Promise.race([Promise.allSettled(this.runs.values()), pause(STOP_MILLISECONDS)]);
+    }
+    if (!this.runs.size) return this.whole(this.find(id));
+    this.notice.offerRestart(name, kernel);
+    throw Error(`${name.toLowerCase()} does not stop; the person was asked to restart the kernel`);
   }
 }
 
-/** @param {Output} shown @returns {Protocol.CellOutput | null} */
-function output({ output_type: type, text, data, ename, evalue, traceback }) {
-  if (type === "stream") return { kind: "text", data: cut(joined(text)) };
-  if (type === "error") return { kind: "error", data: cut(plain(joined(traceback, "\n")) || `${ename}: ${evalue}`) };
-  const picture = joined(data?.["image/png"] ?? "").replaceAll("\n", "");
-  if (picture && picture.length <= PICTURE_CHARACTERS) return { kind: "png", data: picture };
-  const shown = joined(data?.["text/plain"] ?? "");
-  return shown ? { kind: "text", data: cut(shown) } : null;
+/** @param {SharedCell[]} cells */
+function shortIds(cells) {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  const start = (/** @type {string} */ id) => id.slice(0, SHORT_ID);
+  for (const { id } of cells) counts.set(start(id), (counts.get(start(id)) ?? 0) + 1);
+  return new Map(cells.map(({ id }) => [id, counts.get(start(id)) === 1 ? start(id) : id]));
 }
 
-/** @param {string | string[]} [text] @param {string} [between] */
-function joined(text, between = "") {
-  return Array.isArray(text) ? text.join(between) : String(text ?? "");
+/** @param {number} number @param {SharedCell[]} cells */
+function numberRefused(number, cells) {
+  const cell = cells[number - 1];
+  const meant = cell ? `cell ${number} has the id ${shortIds(cells).get(cell.id)} now` : `there are ${cells.length} cells`;
+  return `give a cell's id, not its number, which changes; ${meant}`;
 }
 
-/** @param {string} text */
-function plain(text) {
-  return text.replace(/\u001b\[[0-9;]*m/g, ""); // a traceback's colours
-}
-
-/** The start and the end: an error is at the end of a long output.
- * @param {string} text
+/** Replace only what differs, so that a cursor elsewhere in the cell stays.
+ * @param {SharedCell} cell @param {string} source
  */
-function cut(text) {
-  if (text.length <= TEXT_CHARACTERS) return text;
-  const half = TEXT_CHARACTERS / 2;
-  return `${text.slice(0, half)}\n[${text.length - 2 * half} characters removed]\n${text.slice(-half)}`;
+function splice(cell, source) {
+  const before = cell.source;
+  const shorter = Math.min(before.length, source.length);
+  let start = 0;
+  while (start < shorter && before[start] === source[start]) start++;
+  let end = 0;
+  while (end < shorter - start && before[before.length - 1 - end] === source[source.length - 1 - end]) end++;
+  cell.updateSource(start, before.length - end, source.slice(start, source.length - end));
+}
+
+/** @param {number} length */
+function range(length) {
+  return Array.from({ length }, (_, index) => index);
+}
+
+/** @param {number} milliseconds */
+function pause(milliseconds) {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

@@ -151,7 +151,8 @@ class Panel {
 
   /** @param {Protocol.ViewToKernel} message */
   send(message) {
-    this.link.send(message);
+    const isPersons = message.type === "send" || message.type === "branch" || message.type === "approve";
+    this.link.send(isPersons ? { ...message, view: this.requests.view } : message);
   }
 
   get isGone() {

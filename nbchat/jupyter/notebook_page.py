@@ -1,0 +1,198 @@
+"""Requests to the page that shows the panel in its notebook.
+
+All views of a panel hear a request, and one acts: that where the person typed or
+approved last, so that a turn stays with one page. Another page may show the notebook
+too, without what was done here; that is said in a line.
+"""
+
+import queue
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+from nbchat.conversation.tools import is_stopped
+from nbchat.errors import NbchatError, Stopped
+from nbchat.jupyter.panel.protocol import NotebookAnswer
+
+FIND_SECONDS = 3.0
+"""How long a page with the notebook may take to answer that it is there."""
+
+ANSWER_SECONDS = 10.0
+
+STEP_SECONDS = 0.1
+"""How often a stop is noticed."""
+
+NO_PAGE = (
+    "no open page shows this notebook with the chat panel; open it in JupyterLab or "
+    "Notebook and run %chat"
+)
+
+OTHER_TAB = "Another tab shows a different version of this notebook."
+
+Details = Mapping[str, str | int | bool | None]
+"""Fields of a request."""
+
+NOTHING: Details = MappingProxyType({})
+
+
+class Reply:
+    """What a view answers to one request."""
+
+    def __init__(
+        self, token: str, view: str, arrived: "queue.SimpleQueue[NotebookAnswer]"
+    ) -> None:
+        self.token = token
+        self.view = view
+        self._arrived = arrived
+
+    def wait(self, seconds: float) -> NotebookAnswer | None:
+        """The next answer; None if none comes. Raises Stopped when the turn stops."""
+        until = time.monotonic() + seconds
+        while not is_stopped():
+            left = until - time.monotonic()
+            try:
+                return self._arrived.get(timeout=max(0.0, min(STEP_SECONDS, left)))
+            except queue.Empty:
+                if left <= 0:
+                    return None
+        raise Stopped("stopped")
+
+
+class PageRequests:
+    """Requests to the views of one panel, to act in the notebook of one of them."""
+
+    def __init__(
+        self,
+        send: Callable[[dict[str, Any]], None],
+        find_seconds: float = FIND_SECONDS,
+    ) -> None:
+        """`send` sends a message to all views."""
+        self._send = send
+        self._find_seconds = find_seconds
+        self._waiting: dict[str, queue.SimpleQueue[NotebookAnswer]] = {}
+        self._view = ""
+        """Where the person typed or approved last."""
+        self._is_behind = self._is_told = False
+        """Whether another page shows other sources, and the model knows."""
+
+    def stay_with(self, view: str) -> None:
+        """Act from now on in the view where the person has typed or approved."""
+        if view:
+            self._view, self._is_told = view, False
+
+    def ask(
+        self,
+        action: str,
+        details: Details = NOTHING,
+        *,
+        timeout_seconds: float = ANSWER_SECONDS,
+        view: str = "",
+    ) -> NotebookAnswer:
+        """Have the view act, and return its answer, which may tell a problem.
+
+        Raises NbchatError where no view has the notebook and when the answer takes
+        longer than the timeout, and Stopped.
+        """
+        with self.asking(action, details, view=view) as reply:
+            answer = reply.wait(timeout_seconds)
+        if answer is None:
+            raise NbchatError(
+                f"the notebook's page did not answer within {timeout_seconds:g} s"
+            )
+        return answer
+
+    @contextmanager
+    def asking(
+        self, action: str, details: Details = NOTHING, *, view: str = ""
+    ) -> Iterator[Reply]:
+        """Have the view act, or another `view`; its answer may be awaited in steps."""
+        with self._sent(action, view or self.find(), details) as reply:
+            yield reply
+
+    def find(self) -> str:
+        """The view to ask; raises NbchatError where none has the notebook."""
+        until = time.monotonic() + self._find_seconds
+        found: dict[str, NotebookAnswer] = {}
+        with self._sent("find", "", {}) as reply:
+            while not found or (self._view and self._view not in found):
+                answer = reply.wait(until - time.monotonic())
+                if answer is None:
+                    break
+                found[answer.view] = answer
+            while (also := reply.wait(0)) is not None:
+                found[also.view] = also
+        if not found:
+            raise NbchatError(NO_PAGE)
+        if self._view not in found:
+            self._view = next(iter(found))
+        self._compare(found)
+        return self._view
+
+    def is_there(self, view: str) -> bool:
+        """Whether a view still answers."""
+        until = time.monotonic() + self._find_seconds
+        with self._sent("find", "", {}) as reply:
+            while (answer := reply.wait(until - time.monotonic())) is not None:
+                if answer.view == view:
+                    return True
+        return False
+
+    def tell(self, action: str, view: str) -> None:
+        """Have a view act, without waiting for what it answers."""
+        with self._sent(action, view, {}):
+            pass
+
+    def other_tab(self) -> str:
+        """A line, once, if another page shows other sources of this notebook."""
+        if not self._is_behind or self._is_told:
+            return ""
+        self._is_told = True
+        return OTHER_TAB
+
+    def identify(self, notebook_id: str) -> str:
+        """Give the notebook an id if it has none; returns its id.
+
+        Raises NbchatError where no view has the notebook.
+        """
+        answer = self.ask(
+            "identify",
+            {"notebook_id": notebook_id},
+            timeout_seconds=self._find_seconds,
+        )
+        return answer.notebook_id
+
+    @contextmanager
+    def notice(self, text: str) -> Iterator[Reply]:
+        """Show a line in all views meanwhile; its answer is that a person withdrew."""
+        with self._sent("notice", "", {"source": text}) as reply:
+            try:
+                yield reply
+            finally:
+                clear = {"action": "notice", "view": "", "token": reply.token}
+                self._send({"type": "notebook", **clear, "source": ""})
+
+    def receive(self, answer: NotebookAnswer) -> None:
+        """Take a view's answer, unless nothing waits for it any more."""
+        if (waiting := self._waiting.get(answer.token)) is not None:
+            waiting.put(answer)
+
+    def _compare(self, found: dict[str, NotebookAnswer]) -> None:
+        ours = found[self._view]
+        self._is_behind = any(
+            each.path == ours.path and each.digest != ours.digest
+            for each in found.values()
+        )
+
+    @contextmanager
+    def _sent(self, action: str, view: str, details: Details) -> Iterator[Reply]:
+        token = secrets.token_hex(8)
+        arrived = self._waiting[token] = queue.SimpleQueue()
+        asked = {"action": action, "view": view, "token": token, **details}
+        try:
+            self._send({"type": "notebook", **asked})
+            yield Reply(token, view, arrived)
+        finally:
+            del self._waiting[token]

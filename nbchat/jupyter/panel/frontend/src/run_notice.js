@@ -1,0 +1,76 @@
+// A line above the box about a cell that runs for the model: what it waits for, what it
+// asks with input(), and that it does not stop.
+
+import { button, tag } from "./dom.js";
+
+/** @import { Kernel } from "./notebook.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
+export class RunNotice {
+  /** @param {ChatPanel} panel */
+  constructor(panel) {
+    this.panel = panel;
+    this.shownFor = ""; // a token; empty where nothing is shown
+  }
+
+  get line() {
+    return this.panel.parts.running;
+  }
+
+  /** @param {string} shownFor @param {string} text @param {...HTMLElement} controls */
+  show(shownFor, text, ...controls) {
+    this.shownFor = shownFor;
+    this.line.replaceChildren(tag("span", "", { role: "status" }, text), ...controls);
+    this.line.hidden = false;
+  }
+
+  /** @param {string} shownFor */
+  hide(shownFor) {
+    if (shownFor !== this.shownFor) return;
+    this.shownFor = "";
+    this.line.replaceChildren();
+    this.line.hidden = true;
+  }
+
+  /** A run waits for another cell.
+   * @param {string} token @param {string} text @param {() => void} withdraw
+   */
+  wait(token, text, withdraw) {
+    if (!text) return this.hide(token);
+    const undo = button("nbc-withdraw-run", "Withdraw", "Do not run the model's cell");
+    undo.addEventListener("click", () => {
+      this.hide(token);
+      withdraw();
+    });
+    this.show(token, text, undo);
+  }
+
+  /** A cell asks for a line of text.
+   * @param {string} prompt @param {boolean} isSecret @param {(value: string) => void} reply
+   */
+  ask(prompt, isSecret, reply) {
+    const type = isSecret ? "password" : "text";
+    const label = prompt || "The cell asks for input";
+    const input = tag("input", "nbc-run-input", { type, "aria-label": label, autocomplete: "off" });
+    const form = tag("form", "nbc-run-form", {}, input, button("nbc-primary", "Answer", "Send this to the cell", "submit"));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.hide("input");
+      reply(input.value);
+    });
+    this.show("input", label, form);
+    if (!this.panel.parts.input.value) input.focus({ preventScroll: true });
+  }
+
+  /** @param {string} name @param {Kernel} kernel */
+  offerRestart(name, kernel) {
+    const restart = button("nbc-restart", "Restart kernel", "All variables are lost");
+    const leave = button("nbc-leave", "Let it run", "Hide this line");
+    restart.addEventListener("click", () => {
+      this.hide("stop");
+      kernel.restart();
+    });
+    leave.addEventListener("click", () => this.hide("stop"));
+    this.show("stop", `${name} does not stop. Restart the kernel? Its variables are lost.`, restart, leave);
+  }
+}
