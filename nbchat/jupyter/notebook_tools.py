@@ -185,7 +185,7 @@ class NotebookTools:
             shown.append(text)
         return self._with_tab("\n\n".join(shown))
 
-    def edit_notebook(
+    def edit_notebook(  # noqa: D417  # each request repeats what is written here
         self,
         *,
         change: Change,
@@ -223,7 +223,7 @@ class NotebookTools:
             else f"{line}\n{ran}"
         )
 
-    def run_cells(
+    def run_cells(  # noqa: D417  # as above
         self, cells: Sequence[str], wait_seconds: int = RUN_SECONDS
     ) -> object:
         """Run cells, by id, up to the first error; returns their outputs.
