@@ -9,6 +9,7 @@ import io
 import json
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from nbchat.conversation.entries import Entry
@@ -18,6 +19,9 @@ LONGEST_SIDE = 1_568
 
 MOST_BYTES = 3_750_000
 """Of a picture that is sent: 5 MB in base64, which Anthropic does not exceed."""
+
+THUMBNAIL_SIDE = 240
+"""Pixels of the longest side of a picture in the transcript, sharp at 120."""
 
 MOST_BYTES_READ = 100_000_000
 """Of a picture that comes in; a photo of 100 megapixels has 50 MB."""
@@ -89,6 +93,28 @@ def picture_of(data: bytes) -> Picture:
         raise ValueError(
             f"{len(data):,} bytes that cannot be read as a picture"
         ) from error
+
+
+def thumbnail_of(entry: Entry) -> str:
+    """A small copy of an attached picture as a `data:` address; empty without one."""
+    if entry.role != "user" or entry.tool_name != "image":
+        return ""
+    return _thumbnail(str(entry.arguments.get("data", "")))
+
+
+@lru_cache(maxsize=64)
+def _thumbnail(data: str) -> str:
+    try:
+        image = _opened(base64.b64decode(data, validate=True))
+        if image.size[0] * image.size[1] > MOST_PIXELS:
+            return ""
+        plain = _in_eight_bits(image)
+        plain.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+        file = io.BytesIO()
+        plain.save(file, "PNG")
+    except Exception:  # noqa: BLE001  # Pillow raises errors of many kinds
+        return ""
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def picture_of_image(image: Any) -> Picture:

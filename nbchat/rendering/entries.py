@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.pictures import thumbnail_of
 from nbchat.conversation.rules_file import RulesFile
 from nbchat.conversation.tools import Preview
 from nbchat.rendering.arguments import arguments_html, with_invisibles_escaped
@@ -228,6 +229,11 @@ def _user_html(entry: Entry) -> str:
 def _said_html(entry: Entry) -> str:
     if not entry.tool_name:
         return text_html(entry.content)
+    if small := thumbnail_of(entry):
+        name = escaped(str(entry.arguments.get("name") or entry.content))
+        alt = escaped(entry.content)
+        picture = f'<img class="nbc-thumbnail" src="{small}" alt="{alt}">'
+        return f'<span class="nbc-picture" title="{alt}">{picture}{name}</span>'
     media_type = str(entry.arguments.get("media_type", ""))
     label = " · ".join(filter(None, (entry.tool_name, media_type)))
     return f'<span class="nbc-chip">{escaped(label)}</span>{text_html(entry.content)}'

@@ -303,3 +303,51 @@ def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
     options(panel).first.click()
     expect(field).to_have_value("/new")
     assert page.evaluate("() => window.nbchatKeys") == []
+
+
+def test_what_a_message_brings_says_what_it_costs_before_it_is_sent(
+    open_panel_page: OpenPanelPage,
+    page: Page,
+    screenshot: Screenshot,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes.txt").write_text("words and more words\n" * 2_000)
+    notebook = open_panel_page(
+        f"{FRAME}\n{FIGURE}\nconfig = {{'password': 'hunter2'}}", CHAT
+    )
+    notebook.run(0)
+    panel = panel_of(notebook, 1)
+    field = panel.locator(".nbc-input")
+    expect(panel.locator(".nbc-send")).to_be_disabled()
+    field.fill("Sum up @file:notes.txt, @df and @fig")
+    expect(chips(panel)).to_have_count(3)
+    expect(panel.locator(".nbc-attached-picture")).to_have_count(1)
+    field.press("Enter")  # nothing is sent before the person has chosen
+    expect(panel.locator(".nbc-attached-reason")).to_have_text(
+        "Choose how to send @file:notes.txt."
+    )
+    expect(panel.locator(".nbc-attached-form").first).to_be_focused()
+    screenshot("asks")
+    first, second, _third = chips(panel).all()[:3]
+    first.get_by_role("button", name="Send a description").click()
+    expect(first).to_contain_text("description")
+    second.get_by_role("button", name="Send all").click()
+    expect(second.get_by_role("button", name="Send a description")).to_be_visible()
+    expect(field).to_be_focused()
+    page.keyboard.press("Enter")
+    answers(panel, 1)
+    cards = panel.locator(".nbc-log .nbc-attached")
+    expect(cards.first.locator("pre")).to_contain_text("2,001 lines")
+    expect(cards.nth(1).locator("pre")).to_contain_text("Köln,1199")
+    expect(panel.locator(".nbc-log .nbc-thumbnail")).to_be_visible()
+    screenshot("sent")
+    field.fill("Is @!config right?")
+    field.press("Enter")
+    shown = panel.get_by_role("region", name="What @!config sends")
+    expect(shown).to_contain_text("hunter2")
+    expect(panel.locator(".nbc-log .nbc-user")).to_have_count(2)
+    screenshot("raw")
+    field.press("Enter")
+    answers(panel, 2)

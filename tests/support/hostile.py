@@ -143,7 +143,20 @@ MARKDOWN = [
 
 TAGS = {
     *("article", "div", "details", "summary", "span", "pre", "code", "p", "a", "em"),
-    *("strong", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "br"),
+    *(
+        "img",
+        "strong",
+        "ul",
+        "ol",
+        "li",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "br",
+    ),
     *("blockquote", "hr", "s", "h1", "h2", "h3", "h4", "h5", "h6"),
     *("math", "menclose", "mfrac", "mi", "mn", "mo", "mover", "mpadded", "mphantom"),
     *("mroot", "mrow", "mspace", "msqrt", "mstyle", "msub", "msubsup", "msup"),
@@ -166,6 +179,8 @@ ATTRIBUTES = {
     "data-state": "[a-z]+",
     "data-ticket": "[0-9a-f]{16}",
     "dir": "auto",
+    "alt": ".*",
+    "src": r"data:image/png;base64,[A-Za-z0-9+/=]+",
     "href": r"(https?://|mailto:).*",
     "rel": "noopener noreferrer",
     "rowspan": r"\d+",
@@ -198,7 +213,7 @@ class Elements(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, {name: value or "" for name, value in attrs}))
-        if tag not in ("br", "hr"):
+        if tag not in ("br", "hr", "img"):
             self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

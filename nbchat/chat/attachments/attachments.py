@@ -18,9 +18,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from nbchat.chat.attachments.file_preview import file_text
+from nbchat.chat.attachments.file_preview import TABLE_TOKENS, FileText, file_text
 from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
 from nbchat.chat.attachments.short_repr import attributes_of, comes_from
+from nbchat.chat.attachments.table_preview import table_csv
 from nbchat.chat.attachments.value_preview import describe_value, truncated
 from nbchat.conversation.entries import TEXT_TYPES, Entry
 from nbchat.conversation.live_variables import is_fit, type_name
@@ -33,6 +34,7 @@ from nbchat.conversation.pictures import (
 )
 from nbchat.conversation.secret_masking import HIDDEN, is_secret_name, without_secrets
 from nbchat.errors import AttachmentError
+from nbchat.providers.tokens import TokenCounter
 
 REASON_LIMIT = 200
 """Characters shown of an error that matplotlib or PIL raised."""
@@ -54,6 +56,10 @@ class Attachment:
     entry: Entry
     hidden: int = 0
     """How many secrets were replaced in its text."""
+    other: Entry | None = None
+    """Its other form: all of a table that is described, or a long text described."""
+    is_described: bool = False
+    """Whether the entry is the description of what the other form has whole."""
 
 
 def load_attachments(text: str, resolver: Resolver) -> list[Attachment]:
@@ -72,18 +78,38 @@ def load_attachment(mention: Mention, resolver: Resolver) -> Attachment | None:
 
     Raises AttachmentError for what is missing, too large or unreadable.
     """
+    if mention.kind == "file":
+        return _of_file(mention, _path(mention, resolver))
     entry = _LOADERS[mention.kind](mention, resolver)
-    return None if entry is None else loaded(mention, entry)
+    if entry is None:
+        return None
+    whole = _whole_table(mention, resolver) if mention.kind == "variable" else None
+    return loaded(mention, entry, whole, is_described=whole is not None)
 
 
-def loaded(mention: Mention, entry: Entry) -> Attachment:
+def loaded(
+    mention: Mention,
+    entry: Entry,
+    other: Entry | None = None,
+    *,
+    is_described: bool = False,
+) -> Attachment:
     """An attachment without the secrets in its text, unless the mention wants them."""
+    entry, hidden = _masked(mention, entry)
+    if other is not None:
+        other, more = _masked(mention, other)
+        hidden = max(hidden, more)
+    return Attachment(mention, entry, hidden, other, is_described)
+
+
+def _masked(mention: Mention, entry: Entry) -> tuple[Entry, int]:
+    """An entry without secrets, and how many it had."""
     if mention.is_raw or not entry.is_text_file:
-        return Attachment(mention, entry)
+        return entry, 0
     text, _ = without_secrets(str(entry.arguments["data"]))
     details = json.dumps({**entry.arguments, "data": text})
     hidden = text.count(HIDDEN)  # also what was hidden for its name alone
-    return Attachment(mention, entry._replace(tool_args=details), hidden)
+    return entry._replace(tool_args=details), hidden
 
 
 def unknown_names(text: str, resolver: Resolver) -> list[str]:
@@ -92,14 +118,15 @@ def unknown_names(text: str, resolver: Resolver) -> list[str]:
     return list(filter(None, (unknown_name(each, resolver) for each in named)))
 
 
-def uploaded_entry(name: str, media_type: str, content: bytes) -> Entry:
+def uploaded(name: str, media_type: str, content: bytes) -> Attachment:
     """A file that was dropped or pasted; raises AttachmentError if it is unreadable."""
+    mention = Mention("upload", name, name)
     if media_type.startswith("image/"):
-        return image_entry(name, content)
+        return loaded(mention, image_entry(name, content))
     with TemporaryDirectory() as folder:
         path = Path(folder, Path(name).name or "file")
         path.write_bytes(content)
-        return _file_entry(name, path)
+        return _of_file(mention, path)
 
 
 def unknown_name(mention: Mention, resolver: Resolver) -> str:
@@ -149,16 +176,35 @@ def _error(mention: Mention, resolver: Resolver) -> Entry:
     return _text_entry("The last error", "error", truncated(_plain(report)))
 
 
-def _file(mention: Mention, resolver: Resolver) -> Entry:
-    return _file_entry(mention.name, _path(mention, resolver))
+def _of_file(mention: Mention, path: Path) -> Attachment:
+    """A file's text, with its description or the whole of what is described."""
+    found, name = file_text(path), mention.name
+    other = found.whole or found.description
+    return loaded(
+        mention,
+        _text_entry(f"The file {name}", name, found.text, _media_type(name, found)),
+        _text_entry(f"The file {name}", name, other) if other else None,
+        is_described=bool(found.whole),
+    )
 
 
-def _file_entry(name: str, path: Path) -> Entry:
-    found = file_text(path)
+def _media_type(name: str, found: FileText) -> str:
     guessed = mimetypes.guess_type(name)[0] or ""
     is_own = found.is_whole and guessed.startswith(TEXT_TYPES)
-    media_type = guessed if is_own else "text/plain"
-    return _text_entry(f"The file {name}", name, found.text, media_type)
+    return guessed if is_own else "text/plain"
+
+
+def _whole_table(mention: Mention, resolver: Resolver) -> Entry | None:
+    """All rows of a table, where they are so many that it is described."""
+    value = part_of(mention.name, resolver.variables())
+    hides = (lambda _name: False) if mention.is_raw else is_secret_name
+    try:
+        text = table_csv(value, hides)
+    except Exception:  # noqa: BLE001  # a frame may hold user code
+        return None
+    if len(text) < TABLE_TOKENS or TokenCounter().count(text) < TABLE_TOKENS:
+        return None
+    return _text_entry(f"The variable {mention.name}", mention.name, text, "text/csv")
 
 
 def _image(mention: Mention, resolver: Resolver) -> Entry:
@@ -182,7 +228,6 @@ def image_entry(name: str, content: bytes) -> Entry:
 _LOADERS: dict[str, Callable[[Mention, Resolver], Entry | None]] = {
     "variable": _variable,
     "cell": _cell,
-    "file": _file,
     "image": _image,
     "error": _error,
 }
@@ -245,11 +290,6 @@ def _drawn(figure: Any) -> Picture:
     dpi = min(figure.dpi, LONGEST_SIDE / longest)
     figure.savefig(buffer, format="png", dpi=dpi)
     return picture_of(buffer.getvalue())
-
-
-def describe_large_file(path: Path) -> str:
-    """The text that is sent of a file."""
-    return file_text(path).text
 
 
 def _text_entry(

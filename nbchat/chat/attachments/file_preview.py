@@ -31,6 +31,9 @@ TEXT_BYTES = 200_000
 TABLE_TOKENS = 2_000
 """Tokens from which on a table is described instead of sent."""
 
+ASKED_TOKENS = 4_000
+"""Tokens from which on a person is asked whether a text is sent or described."""
+
 READ_BYTES, PIECES = 20_000_000, 40
 """Bytes of a table that are read whole; of a larger one, so many pieces."""
 
@@ -66,6 +69,10 @@ class FileText:
     text: str
     is_whole: bool = False
     """Whether it is the file's own text, unchanged."""
+    whole: str = ""
+    """All of it, where the text only describes it."""
+    description: str = ""
+    """A description of a long text."""
 
 
 def file_text(path: Path) -> FileText:
@@ -101,7 +108,7 @@ def _text(path: Path) -> FileText:
     size = path.stat().st_size
     if size <= TEXT_BYTES:
         text, note = decoded(path.read_bytes())
-        return FileText(_with_note(text, note), is_whole=not note)
+        return _described_too(path, _with_note(text, note), is_whole=not note)
     with path.open("rb") as file:
         head = file.read(HEAD_CHARACTERS * 4)
         file.seek(max(size - TAIL_CHARACTERS * 2, 0))
@@ -116,6 +123,18 @@ def _text(path: Path) -> FileText:
     lines = [_size(path), f"about {_lines(path):,} lines", begins]
     lines += [f"… about {left_out:,} bytes omitted …", ends]
     return FileText(_with_note("\n".join(lines), note))
+
+
+def _described_too(path: Path, text: str, *, is_whole: bool = False) -> FileText:
+    """A text, and of a long one a description, so that a person can choose."""
+    least = ASKED_TOKENS * 2  # a token has seldom fewer characters
+    if len(text) < least or TokenCounter().count(text) < ASKED_TOKENS:
+        return FileText(text, is_whole)
+    begins, ends = text[:HEAD_CHARACTERS], text[-TAIL_CHARACTERS:]
+    left_out = len(text) - len(begins) - len(ends)
+    lines = [_size(path), f"{text.count(chr(10)) + 1:,} lines", begins]
+    lines += [f"… {left_out:,} characters omitted …", ends]
+    return FileText(text, is_whole, description="\n".join(lines))
 
 
 def _without_cut(head: bytes) -> bytes:
@@ -153,7 +172,7 @@ def _size(path: Path) -> str:
 
 def _table(path: Path, parse: Callable[[str], tuple[Any, str]]) -> FileText:
     """A table of lines: whole if it is short, else described, if pandas is there."""
-    size = path.stat().st_size
+    size, whole = path.stat().st_size, ""
     if size <= TEXT_BYTES:
         whole, note = decoded(path.read_bytes())
         is_short = (
@@ -162,6 +181,7 @@ def _table(path: Path, parse: Callable[[str], tuple[Any, str]]) -> FileText:
         )
         if is_short or find_spec("pandas") is None:
             return FileText(_with_note(whole, note), is_whole=not note)
+        whole = _with_note(whole, note)
     if find_spec("pandas") is None:
         return _text(path)
     try:
@@ -171,7 +191,8 @@ def _table(path: Path, parse: Callable[[str], tuple[Any, str]]) -> FileText:
         kind = type(error).__name__
         found = _text(path).text
         return FileText(f"not a table that pandas reads ({kind})\n{found}")
-    return FileText("\n".join(_described(path, frame, text, [how, note])))
+    lines = _described(path, frame, text, [how, note])
+    return FileText("\n".join(lines), whole=whole)
 
 
 def _described(
@@ -352,7 +373,7 @@ def _notebook(path: Path) -> FileText:
         parts = [_cell_text(number, cell) for number, cell in enumerate(cells, 1)]
     except (ValueError, KeyError, TypeError, AttributeError):
         return FileText(f"not a notebook that can be read\n{_text(path).text}")
-    return _bounded("\n\n".join(parts))
+    return _bounded(path, "\n\n".join(parts))
 
 
 def _cell_text(number: int, cell: dict[str, Any]) -> str:
@@ -402,7 +423,7 @@ def _pdf(path: Path) -> FileText:
         parts.append(f"\nPage {number}:\n{page.extract_text().strip() or '[no text]'}")
         if sum(map(len, parts)) > TEXT_BYTES:
             break
-    return _bounded("\n".join(parts))
+    return _bounded(path, "\n".join(parts))
 
 
 def _word(path: Path) -> FileText:
@@ -421,7 +442,7 @@ def _word(path: Path) -> FileText:
             style = (block.style.name if block.style else "") or ""
             is_heading = style.startswith("Heading")
             parts.append(f"# {block.text}" if is_heading else block.text)
-    return _bounded("\n".join(parts))
+    return _bounded(path, "\n".join(parts))
 
 
 def _slides(path: Path) -> FileText:
@@ -441,13 +462,13 @@ def _slides(path: Path) -> FileText:
                 parts += [" | ".join(cell.text for cell in row.cells) for row in rows]
         if slide.has_notes_slide and (frame := slide.notes_slide.notes_text_frame):
             parts += [f"Notes: {frame.text.strip()}"] if frame.text.strip() else []
-    return _bounded("\n".join(parts))
+    return _bounded(path, "\n".join(parts))
 
 
-def _bounded(text: str) -> FileText:
+def _bounded(path: Path, text: str) -> FileText:
     """A text, or the beginning and the end of one that is too long."""
     if len(text) <= TEXT_BYTES:
-        return FileText(text)
+        return _described_too(path, text)
     begins, ends = text[: TEXT_BYTES - TAIL_CHARACTERS], text[-TAIL_CHARACTERS:]
     return FileText(
         f"{begins}\n… {len(text) - TEXT_BYTES:,} characters omitted …\n{ends}"

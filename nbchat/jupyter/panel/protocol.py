@@ -35,6 +35,11 @@ Ticket = Annotated[str, ("minLength", 1)]
 
 Text = Annotated[str, ("minLength", 1)]
 
+Picture = Annotated[
+    str, ("pattern", "^(data:image/(png|jpeg);base64,[A-Za-z0-9+/=]+)?$")
+]
+"""A picture as an address that fetches nothing; empty without one."""
+
 Html = Annotated[
     str,
     ("description", "Safe HTML from nbchat.rendering: all that a view inserts as HTML"),
@@ -634,7 +639,8 @@ class Chip:
     """A mention with the key of its preview, or with a problem and no key.
 
     `hidden` is how many secrets were replaced in it: the mention with @! in place of @
-    attaches them.
+    attaches them. `other` is the key of its other form: of a description all of it, of
+    a long text, about which the person is asked, a description.
     """
 
     mention: str
@@ -642,6 +648,10 @@ class Chip:
     tokens: Amount
     problem: str
     hidden: Amount
+    other: str
+    other_tokens: Amount
+    is_described: bool
+    thumbnail: Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -657,9 +667,7 @@ class Previewed(Answer):
 
     text: str
     tokens: Amount
-    picture: Annotated[
-        str, ("pattern", "^(data:image/(png|jpeg);base64,[A-Za-z0-9+/=]+)?$")
-    ]
+    picture: Picture
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,7 +227,7 @@ def test_settings_are_offered_if_given(panel_with: MakePanel) -> None:
     assert shown().state["has_settings"] is False
     own = Panel(Agent(ScriptedProvider(name="scripted:m")))
     offered = own.answer_to(type="settings")["settings"]
-    assert {"policy", "keep"} <= {each["name"] for each in offered}
+    assert {"policy", "effort"} <= {each["name"] for each in offered}
     own.close()
     panel = Panel(Agent(ScriptedProvider()), settings=broken)
     assert panel.answer_to(type="settings")["reason"] == "ValueError: <b>"

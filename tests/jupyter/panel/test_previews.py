@@ -2,8 +2,10 @@
 
 import base64
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from notebook_desk import Desk
@@ -15,6 +17,7 @@ from nbchat.errors import AttachmentError
 from nbchat.jupyter.panel.protocol import Question, received
 from nbchat.jupyter.panel.queries.previews import Previews
 from nbchat.providers.base import user_text
+from nbchat.rendering.entries import entry_html
 from nbchat.testing import ScriptedProvider, says
 
 
@@ -157,7 +160,7 @@ def test_a_message_attaches_what_it_mentions(panel: Panel, keys: object) -> None
 
 def test_a_message_is_sent_with_the_values_that_were_previewed(panel: Panel) -> None:
     (chip,) = answer_of(panel, type="mentions", text="@price")["chips"]
-    panel._previews._resolver.values["price"] = 8
+    panel._previews._resolver.values["price"] = 8  # noqa: PD011
     panel.receive({"type": "send", "text": "@price", "previews": [chip["key"]]})
     assert panel.wait(10)
     assert panel.session.transcript[0].arguments["data"] == "int 7"
@@ -197,3 +200,65 @@ def test_own_commands_without_a_list_are_not_offered() -> None:
     names = [c["name"] for c in answer_of(usual, type="complete")["commands"]]
     assert {"help", "compact", "new"} <= set(names)
     usual.close()
+
+
+def text_sent(shown: Previews, message: str, key: str) -> str:
+    """The text of the one attachment that goes with a message."""
+    (entry,) = shown.entries(message, [key])
+    return str(entry.arguments["data"])
+
+
+def test_a_long_table_is_sent_as_a_description_or_whole(
+    agent: Agent, tmp_path: Path
+) -> None:
+    rows = [f"{number},Bonn,{number * 3}.50" for number in range(1_000)]
+    (tmp_path / "sales.csv").write_text("\n".join(["order,city,amount", *rows]))
+    frame = pd.read_csv(tmp_path / "sales.csv")
+    shown = Previews(Desk(tmp_path, {"sales": frame, "few": frame.head(20)}))
+    for mention in ("@file:sales.csv", "@sales"):
+        (chip,) = chips(shown, agent, mention)
+        assert chip["is_described"]
+        assert chip["tokens"] < 2_000 < chip["other_tokens"]
+        assert "1,000 rows" in text_sent(shown, mention, chip["key"])
+        whole = text_sent(shown, mention, chip["other"])
+        assert [whole.splitlines()[n] for n in (0, 778)] == [
+            "order,city,amount",
+            rows[777].removesuffix("0") if mention == "@sales" else rows[777],
+        ]
+    (short,) = chips(shown, agent, "@few")
+    assert short["other"] == ""
+
+
+def test_a_long_text_asks_and_can_be_sent_as_a_description(
+    agent: Agent, tmp_path: Path
+) -> None:
+    text = "\n".join(f"{number} password: hunter2 and words" for number in range(900))
+    (tmp_path / "notes.txt").write_text(text)
+    shown = Previews(Desk(tmp_path))
+    (chip,) = chips(shown, agent, "@file:notes.txt")
+    assert not chip["is_described"]
+    assert chip["tokens"] > 4_000 > chip["other_tokens"] > 0
+    described = text_sent(shown, "@file:notes.txt", chip["other"])
+    assert "900 lines" in described
+    assert "characters omitted" in described
+    assert "hunter2" not in described + text_sent(shown, "@file:notes.txt", chip["key"])
+    data = base64.b64encode(text.encode()).decode()
+    (dropped,) = known(shown.uploaded(agent, "n.txt", "text/plain", data))["chips"]
+    (entry,) = shown.entries("look", [dropped["other"]])
+    assert "900 lines" in entry.arguments["data"]
+    (tmp_path / "short.txt").write_text(text[:7_000])
+    (short,) = chips(shown, agent, "@file:short.txt")
+    assert short["other"] == ""
+
+
+def test_a_picture_has_a_small_copy_in_its_chip_and_in_the_transcript(
+    agent: Agent,
+) -> None:
+    shown = Previews(Desk(values={"fig": Figure()}))
+    (chip,) = chips(shown, agent, "@image:fig")
+    assert chip["thumbnail"].startswith("data:image/png;base64,")
+    (entry,) = shown.entries("@image:fig", [chip["key"]])
+    assert len(chip["thumbnail"]) < 20_000
+    assert f'<img class="nbc-thumbnail" src="{chip["thumbnail"]}"' in entry_html(entry)
+    broken = entry._replace(tool_args='{"media_type": "image/png", "data": "AAAA"}')
+    assert "<img" not in entry_html(broken)

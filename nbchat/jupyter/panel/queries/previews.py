@@ -10,18 +10,19 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Collection
+from dataclasses import replace
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.attachments import (
     Attachment,
     load_attachment,
-    loaded,
     unknown_name,
-    uploaded_entry,
+    uploaded,
 )
 from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import prompt_entry
+from nbchat.conversation.pictures import thumbnail_of
 from nbchat.errors import AttachmentError
 from nbchat.jupyter.panel.protocol import Chip, Mentioned, Previewed
 from nbchat.providers.base import image_of, user_text
@@ -73,9 +74,7 @@ class Previews:
         self, agent: Agent, name: str, media_type: str, data: str
     ) -> Mentioned:
         """A chip for a file that was dropped, pasted or picked, in base64."""
-        content = _decoded(data)
-        entry = uploaded_entry(name, media_type, content)
-        attachment = loaded(Mention("upload", name, name), entry)
+        attachment = uploaded(name, media_type, _decoded(data))
         return Mentioned((self._shown_chip(agent, attachment),))
 
     def previewed(self, agent: Agent, key: str) -> Previewed:
@@ -122,12 +121,18 @@ class Previews:
         return _problem(mention, unknown) if unknown else None
 
     def _shown_chip(self, agent: Agent, attachment: Attachment) -> Chip:
+        count = agent.engine.tracker.counter.count_entry
+        other = attachment.other
         return Chip(
             mention=attachment.mention.text,
             key=self._keep(attachment),
-            tokens=agent.engine.tracker.counter.count_entry(attachment.entry),
+            tokens=count(attachment.entry),
             problem="",
             hidden=attachment.hidden,
+            other="" if other is None else self._keep(replace(attachment, entry=other)),
+            other_tokens=0 if other is None else count(other),
+            is_described=attachment.is_described,
+            thumbnail=thumbnail_of(attachment.entry),
         )
 
     def _keep(self, shown: Attachment) -> str:
@@ -145,7 +150,7 @@ class Previews:
 
 
 def _problem(mention: Mention, reason: str) -> Chip:
-    return Chip(mention=mention.text, key="", tokens=0, problem=reason, hidden=0)
+    return Chip(mention.text, "", 0, reason, 0, "", 0, is_described=False, thumbnail="")
 
 
 def _decoded(data: str) -> bytes:

@@ -1,7 +1,7 @@
 // Attachments: chips above the message, and a preview of what each sends
 
 import { Dialog } from "./dialog.js";
-import { button, later, newToken, plural, tag } from "./dom.js";
+import { about, button, later, newToken, plural, tag } from "./dom.js";
 import { inParts } from "./long_text.js";
 
 /** @import * as Protocol from "../protocol.js" */
@@ -62,6 +62,14 @@ export class Attached {
     this.uploads = []; // chips of files that no word of the message names
     /** @type {Set<string>} */
     this.uploadTokens = new Set();
+    /** @type {Map<string, string>} the form that was chosen, by the key of the usual one */
+    this.chosen = new Map();
+    /** @type {Map<string, string>} what `@!` sends, by the key of its chip */
+    this.raw = new Map();
+    this.rawToken = ""; // of the preview that was asked for
+    this.rawKey = "";
+    this.reason = ""; // why the message was not sent yet
+    this.asked = this.looked = ""; // the words of the last question, and of its answer
     this.known = ""; // the words with an @ that were looked up last
     this.ask = later(() => this.look());
   }
@@ -88,6 +96,7 @@ export class Attached {
     this.known = this.words();
     if (!this.known || this.panel.isGone) return;
     this.token = newToken();
+    this.asked = this.known;
     const pasted = this.panel.box.pastes.within(this.text);
     this.panel.send({ type: "mentions", text: this.text, pasted, token: this.token });
   }
@@ -95,24 +104,65 @@ export class Attached {
   /** @param {Answer} message */
   hear(message) {
     if (this.uploadTokens.delete(message.token)) this.uploaded(message);
+    if (message.token === this.rawToken && message.type === "previewed") this.showRaw(message.text);
     if (message.token !== this.token) return;
     this.token = null;
+    this.looked = this.asked;
     if (message.type === "mentioned" && this.words()) this.draw(message.chips);
   }
 
   /** @param {Answer} message */
   uploaded(message) {
     const reason = message.type === "refused" ? message.reason : "";
-    const problem = { mention: "The file", key: "", tokens: 0, problem: reason, hidden: 0 };
+    const problem = { mention: "The file", key: "", tokens: 0, problem: reason, hidden: 0, ...PLAIN };
     this.uploads.push(...(message.type === "mentioned" ? message.chips : [problem]));
     this.draw(this.chips);
     this.panel.parts.input.focus();
   }
 
+  get all() {
+    return [...this.chips, ...this.uploads];
+  }
+
+  /** Why the message waits: a long text, about which the person is asked, or what `@!` sends,
+   * which is shown before; empty if it can be sent */
+  waitsFor() {
+    const isShown = this.looked === this.words() && this.rawChips().every(({ key }) => this.raw.has(key));
+    if (this.words().includes("@!") && !isShown) {
+      this.look();
+      return "Below is what @! sends. Press Enter again to send it.";
+    }
+    const asks = this.all.find((chip) => this.isOpen(chip));
+    return asks ? `Choose how to send ${asks.mention}.` : "";
+  }
+
+  rawChips() {
+    return this.chips.filter(({ mention, key }) => mention.startsWith("@!") && key);
+  }
+
+  /** Whether the person must choose a form first
+   * @param {Protocol.Chip} chip
+   */
+  isOpen(chip) {
+    return Boolean(chip.other) && !chip.is_described && !this.chosen.has(chip.key);
+  }
+
+  /** @param {string} reason */
+  hold(reason) {
+    const { attachments } = this.panel.parts;
+    this.reason = reason;
+    this.draw(this.chips);
+    const choice = /** @type {HTMLElement | null} */ (attachments.querySelector("[data-open] .nbc-attached-form"));
+    choice?.focus();
+  }
+
   // Those of the message, which is sent now
   keys() {
-    const keys = [...this.chips, ...this.uploads].map((chip) => chip.key).filter(Boolean);
+    const keys = this.all.map((chip) => this.chosen.get(chip.key) ?? chip.key).filter(Boolean);
     this.uploads = [];
+    this.chosen.clear();
+    this.raw.clear();
+    this.reason = "";
     this.draw(this.chips);
     return keys;
   }
@@ -142,26 +192,76 @@ export class Attached {
   /** @param {string} name */
   refuse(name) {
     const problem = `${name} is too large to be sent; save it beside the notebook and write @file:${name}`;
-    this.uploads.push({ mention: name, key: "", tokens: 0, problem, hidden: 0 });
+    this.uploads.push({ mention: name, key: "", tokens: 0, problem, hidden: 0, ...PLAIN });
     this.draw(this.chips);
   }
 
   /** @param {Protocol.Chip[]} mentioned */
   draw(mentioned) {
     this.chips = mentioned;
-    const chips = [...mentioned, ...this.uploads];
+    const chips = this.all;
     const { attachments } = this.panel.parts;
     attachments.hidden = !chips.length;
-    attachments.replaceChildren(...chips.map((chip) => this.chip(chip)));
+    const isSettled = !this.rawChips().length && !chips.some((chip) => this.isOpen(chip));
+    if (isSettled && !this.token) this.reason = "";
+    const reason = this.reason ? [tag("li", "nbc-attached-reason", { role: "status" }, this.reason)] : [];
+    const raw = this.rawChips();
+    const shown = raw.map(({ key, mention }) => tag("li", "nbc-attached-raw", {}, sentText(mention, this.raw.get(key))));
+    attachments.replaceChildren(...chips.map((chip) => this.chip(chip)), ...reason, ...shown);
+    const unknown = raw.find(({ key }) => !this.raw.has(key));
+    if (unknown) this.askRaw(unknown.key);
+  }
+
+  /** @param {string} key of what `@!` sends */
+  askRaw(key) {
+    if (this.rawKey === key && this.rawToken) return;
+    this.rawKey = key;
+    this.rawToken = newToken();
+    this.panel.send({ type: "preview", key, token: this.rawToken });
+  }
+
+  /** @param {string} text */
+  showRaw(text) {
+    this.rawToken = "";
+    this.raw.set(this.rawKey, text);
+    this.draw(this.chips);
+  }
+
+  /** @param {Protocol.Chip} chip @param {string} key of the form that is sent */
+  choose(chip, key) {
+    this.chosen.set(chip.key, key);
+    this.draw(this.chips);
+    this.panel.parts.input.focus();
+  }
+
+  /** What can be sent in place of what is: all of it, or a description
+   * @param {Protocol.Chip} chip
+   */
+  forms(chip) {
+    const { key, other, is_described: isDescribed, mention } = chip;
+    if (!other) return [];
+    const [whole, described] = isDescribed ? [other, key] : [key, other];
+    const size = about(isDescribed ? chip.other_tokens : chip.tokens);
+    const sent = this.isOpen(chip) ? "" : (this.chosen.get(key) ?? key);
+    const all = button("nbc-attached-form", "Send all", `Send all of ${mention}: ${size}`);
+    const some = button("nbc-attached-form", "Send a description", `Send the size and the most telling parts of ${mention}`);
+    all.addEventListener("click", () => this.choose(chip, whole));
+    some.addEventListener("click", () => this.choose(chip, described));
+    return [...(sent === whole ? [] : [all]), ...(sent === described ? [] : [some])];
   }
 
   /** @param {Protocol.Chip} chip */
   chip(chip) {
-    const { mention, tokens, problem, hidden } = chip;
-    const size = tag("span", "nbc-attached-size", {}, plural(tokens, "token"));
+    const { mention, problem, hidden, thumbnail } = chip;
+    const key = this.chosen.get(chip.key) ?? chip.key;
+    const isOther = key === chip.other;
+    const tokens = isOther ? chip.other_tokens : chip.tokens;
+    const size = tag("span", "nbc-attached-size", { title: plural(tokens, "token") }, about(tokens));
     const open = button("nbc-attached-open", mention, "See exactly what will be sent");
+    if (thumbnail) open.prepend(tag("img", "nbc-attached-picture", { src: thumbnail, alt: "" }));
     open.append(size);
-    open.addEventListener("click", () => this.panel.preview.show(chip, open));
+    if (isOther !== Boolean(chip.is_described)) open.append(tag("span", "nbc-attached-size", {}, "description"));
+    open.addEventListener("click", () => this.panel.preview.show({ ...chip, key }, open));
     const drop = button("nbc-attached-drop", "×", `Do not attach ${mention}`);
     drop.setAttribute("aria-label", drop.title);
     drop.addEventListener("click", () => this.drop(mention));
@@ -169,8 +269,10 @@ export class Attached {
     anyway.addEventListener("click", () => this.attachAnyway(mention));
     const extra = hidden && mention.startsWith("@") ? [anyway] : [];
     const shown = problem ? tag("span", "nbc-attached-problem", {}, problem) : open;
+    /** @type {Record<string, string>} */
     const missing = { "data-missing": String(Boolean(problem)) };
-    return tag("li", "nbc-attached-chip", missing, shown, ...extra, drop);
+    if (this.isOpen(chip)) missing["data-open"] = "";
+    return tag("li", "nbc-attached-chip", missing, shown, ...extra, ...this.forms(chip), drop);
   }
 
   /** With @! in place of @ nothing is hidden.
@@ -200,6 +302,18 @@ export class Attached {
     this.panel.box.onInput();
     input.focus();
   }
+}
+
+const PLAIN = { other: "", other_tokens: 0, is_described: false, thumbnail: "" };
+const RAW_SHOWN = 2_000; // characters of what `@!` sends; the chip shows all
+
+/** What `@!` sends, secrets included
+ * @param {string} mention @param {string | undefined} text
+ */
+function sentText(mention, text) {
+  const about = { tabindex: "0", role: "region", "aria-label": `What ${mention} sends` };
+  const shown = text === undefined ? "…" : text.length > RAW_SHOWN ? `${text.slice(0, RAW_SHOWN)}…` : text;
+  return tag("pre", "nbc-output", about, shown);
 }
 
 const SECRETS = "Text that looks like a secret is not sent. Click to send all of it.";

@@ -108,6 +108,15 @@ export function count(number) {
   return number.toLocaleString("en-US");
 }
 
+/** Tokens, rounded for reading
+ * @param {number} tokens
+ */
+export function about(tokens) {
+  if (tokens < 1_000) return plural(tokens, "token");
+  const thousands = tokens / 1_000;
+  return `${thousands < 10 ? Number(thousands.toFixed(1)) : Math.round(thousands)}k tokens`;
+}
+
 /** @param {number} share */
 export function percent(share) {
   return `${Math.round(100 * share)}%`;

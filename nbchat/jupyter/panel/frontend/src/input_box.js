@@ -142,6 +142,8 @@ export class Box {
     }
     const text = tidied(input.value);
     if (!text || this.panel.isGone) return;
+    const reason = this.panel.attached.waitsFor();
+    if (reason) return this.panel.attached.hold(reason);
     const previews = this.panel.attached.keys();
     input.value = "";
     this.recalled = null;
