@@ -25,7 +25,7 @@ GROUPS = {
     "Summaries": (
         "summary_writer",
         "engine.summary_prompt",
-        "live_variables",
+        "notebook_context",
         "recall",
         "tokenizer",
     ),

@@ -143,6 +143,8 @@ class Agent:
         """Called on that thread when `commit_background` has something to commit."""
         self.refused_schemas: set[tuple[str, str]] = set()
         """Models that have refused a schema for answers; they are asked without it."""
+        self.live_context: Callable[[], str] | None = None
+        """Writes what each request ends with; it is kept nowhere."""
         self.autosave: SessionAutosave | None = None
         self._sent_rules = SentRules()
         self._telemetry = Telemetry(

@@ -36,7 +36,13 @@ from nbchat.conversation.json_schemas import schema_text
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import INTERRUPTED, open_calls
 from nbchat.errors import AnswerInvalid, NbchatError, RequestRefused, Stopped
-from nbchat.providers.base import Reply, ReplyStream, Request, instructions
+from nbchat.providers.base import (
+    Reply,
+    ReplyStream,
+    Request,
+    instructions,
+    live_context,
+)
 
 INVALID_ANSWER = "This answer is not valid: {}. Answer again, with only the JSON."
 
@@ -60,6 +66,7 @@ class TurnAgent(Conversation, CallingAgent, Protocol):
     compacts_later: bool
     on_summary_ready: Callable[[], object]
     refused_schemas: set[tuple[str, str]]
+    live_context: Callable[[], str] | None
 
 
 class TurnRunner:
@@ -180,7 +187,7 @@ class TurnRunner:
         yield self.append(Entry("user", text, tool_args=REQUESTED))
 
     def _ask(self, *, repairs: bool = False) -> Generator[Event, None, Reply]:
-        request = self.next_request(repairs=repairs)
+        request = self._with_live_context(self.next_request(repairs=repairs))
         try:
             return (yield from self._sent(request))
         except RequestRefused as error:
@@ -190,6 +197,13 @@ class TurnRunner:
         refused = schema_text(request.output_schema or {})
         self._agent.refused_schemas.add((self._agent.provider.name, refused))
         return (yield from self._sent(replace(request, output_schema=None)))
+
+    def _with_live_context(self, request: Request) -> Request:
+        """The request, and after its history what the notebook is like now."""
+        live = self._agent.live_context
+        if live is None or not (text := live()):
+            return request
+        return replace(request, history=(*request.history, live_context(text)))
 
     def _sent(self, request: Request) -> Generator[Event, None, Reply]:
         options, provider = self.options, self._agent.provider

@@ -224,7 +224,7 @@ class LiveSettings:
         for name in names:
             if name == "policy":
                 use_policy(agent, config, self._base_policy(config))
-            elif name == "live_variables":
+            elif name == "notebook_context":
                 agent.engine.live_variables = live_variables(config, self._namespace)
             else:
                 apply_setting(agent, config, name)

@@ -26,7 +26,7 @@ _QUOTE_START = '- "'
 
 _TAGS = re.compile(
     r"<(?=/?(?:summary|facts|transcript|recent|conversation_summary|previous_summary|"
-    r"user|assistant|tool_call|call|result|pasted|earlier_records)\b|\|)",
+    r"user|assistant|tool_call|call|result|pasted|earlier_records|notebook_now)\b|\|)",
     re.IGNORECASE,
 )
 

@@ -135,7 +135,8 @@ def request_options(config: NbChat) -> RequestOptions:
 
 def live_variables(config: NbChat, namespace: Namespace | None) -> LiveVariables | None:
     """What lists the notebook's variables for summaries; None if it may not."""
-    return reader(namespace) if namespace and config.live_variables else None
+    is_on = config.notebook_context != "off"
+    return reader(namespace) if namespace and is_on else None
 
 
 def encoding_of(config: NbChat) -> str:

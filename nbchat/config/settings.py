@@ -208,11 +208,6 @@ class NbChat(Configurable):
         help="Use the rules in .nbchat/rules.md or AGENTS.md of the notebook's project "
         "in %chat and %%chat, after you have seen them and agreed.",
     ).tag(config=True, scope="model", apply="view")
-    live_variables = Bool(
-        True,
-        help="List the notebook's variables that were mentioned, with types and "
-        "shapes, in summaries.",
-    ).tag(config=True, scope="configuration", apply="live_variables")
     store_url = Unicode(
         "",
         help="Database of the sessions, as a SQLAlchemy URL. Empty: a SQLite file in "
@@ -242,6 +237,15 @@ class NbChat(Configurable):
         "notebook and show its variables. You approve each edit, which is shown as a "
         "diff, and each run.",
     ).tag(config=True, scope="model", apply="view")
+    notebook_context = Enum(
+        ["on", "outline", "off"],
+        "on",
+        help="Tell the model in each request of %chat and %%chat what the notebook is "
+        "like now, in at most 600 tokens: the selected cell, the last error, variables "
+        "used last with their types, and the cells. outline: only the cells' first "
+        "lines; summaries then list the variables that were mentioned. It is not kept "
+        "in the conversation.",
+    ).tag(config=True, scope="model", apply="live_variables")
     notebook_identity = Bool(
         False,
         help="Write an id into the metadata of the notebook that shows the panel, so "

@@ -72,6 +72,11 @@ HOW_TO_RETRY_HTML = f"""<style>
 RETRY_ANSWERED = "The answer after Try again:"
 """Shown instead of the button by then; the error above it stays in the cell."""
 
+KNOWN = (
+    "The model also saw an outline of this notebook. To change that, run %chat /set "
+    "notebook_context off."
+)
+
 Answer = Callable[[NotebookOutput], object]
 """Continues the turn and shows it; raises UsageError when it fails again."""
 
@@ -105,6 +110,21 @@ class Banner:
 
     def _repr_html_(self) -> str:
         return compaction_cell_html(self.compaction)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNotebook:
+    """What the model saw of the notebook, unasked: one line that unfolds."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        """One line, for terminals."""
+        return KNOWN
+
+    def _repr_html_(self) -> str:
+        block = f"<pre>{escaped(self.text)}</pre>"
+        return f"<details><summary>{KNOWN}</summary>{block}</details>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,8 @@ from nbchat.conversation.pastes import prompt_entry, typed_text
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import ends_with_answer
 from nbchat.errors import NbchatError
-from nbchat.jupyter.cell_output import Conversation, RetryButton, show
+from nbchat.jupyter.cell_output import Conversation, KnownNotebook, RetryButton, show
+from nbchat.jupyter.notebook_context import NotebookContext
 from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.choices import FIX
@@ -75,6 +76,10 @@ HOW_TO_OPEN_BESIDE = (
 
 OPENED_BESIDE = "The chat is open beside the notebook."
 
+ASK_CONTEXT = (
+    "The model is now one of {}. Send it the outline of this notebook, too? [y/N] "
+)
+
 IDENTIFY_TRIES = 20
 """How often the page is asked for its notebook's id: for a minute in all."""
 
@@ -88,7 +93,13 @@ class KernelChat:
         self.store = opened_store(config)
         self._shell = shell
         self._contents = ShellContents(shell) if shell else None
-        self._namespace = partial(own_variables, shell) if shell else None
+        self.context: NotebookContext | None = None
+        self._context_mode = config.notebook_context
+        self._asked_for: set[str] = set()
+        """Providers for which the person was asked whether they see the notebook."""
+        if self._contents is not None:
+            self.context = NotebookContext(self._contents, lambda: self._context_mode)
+        self._namespace = partial(self._remembered, shell) if shell else None
         self.live_settings = LiveSettings(
             self.store,
             config,
@@ -181,6 +192,7 @@ class KernelChat:
         stay in a session of their own, as after any edit of a message.
         """
         session, position = self._turns.get(cell_id, (None, 0))
+        self._ask_about_context()
         try:
             if session is not None and session is self.agent.session:
                 action = self._replacing(position, text)
@@ -270,8 +282,13 @@ class KernelChat:
         approvals = approvals_of(self.agent.approve)
         unsubscribe = approvals.subscribe(self._announce) if approvals else None
         self._is_in_cell = True
+        context = self.context
+        if context is not None:
+            context.last = ""
         try:
             show(events, output)
+            if context is not None and context.last and output is None:
+                display(KnownNotebook(context.last))  # type: ignore[no-untyped-call]
         except KeyboardInterrupt:
             print("stopped; the partial answer is kept")
         finally:
@@ -308,6 +325,34 @@ class KernelChat:
             print(_attached_line(each, size))
             yield each.entry
 
+    def _remembered(self, shell: InteractiveShell) -> Mapping[str, object]:
+        """The variables for the memory: none where each request tells them."""
+        agent, context = self.runner.built_agent, self.context
+        tells = agent and context and context.is_sent_to(agent.provider.name)
+        return {} if tells and self._context_mode == "on" else own_variables(shell)
+
+    def _ask_about_context(self) -> None:
+        """Ask once whether another provider may be told of the notebook, too."""
+        context = self.context
+        if context is None or self._panel is not None or self._context_mode == "off":
+            return
+        provider = self.agent.provider.name
+        kind = provider.partition(":")[0]
+        if context.is_confirmed(provider) or kind in self._asked_for:
+            return
+        self._asked_for.add(kind)
+        if _says_yes(ASK_CONTEXT.format(kind)):
+            context.confirm(provider)
+
+    def _live_context(self, agent: Agent) -> str:
+        """What a request ends with: the notebook as it is now."""
+        if self.context is None:
+            return ""
+        tracker = agent.engine.tracker
+        return self.context.sent(
+            agent.provider.name, window=tracker.info.window, counter=tracker.counter
+        )
+
     def _built(self) -> Agent:
         expire_sessions(self.store, self.config)
         session = newest_session(self.store)
@@ -321,6 +366,8 @@ class KernelChat:
         )
         in_force = self.live_settings.in_force(agent)
         self._offer_notebook(agent, in_force)
+        self._context_mode = in_force.notebook_context
+        agent.live_context = partial(self._live_context, agent)
         self._uses_rules = in_force.rules_files
         agent.rules = self._rules.source(agent)
         if self._panel is not None:
@@ -349,6 +396,7 @@ class KernelChat:
             self._panel.notifies = config.notifications
             self._panel.offers_cells = config.notebook_tools
         self._uses_rules = config.rules_files
+        self._context_mode = config.notebook_context
         if (agent := self.runner.built_agent) is not None:
             self._offer_notebook(agent, config)
             self._rules.look(agent)
@@ -402,11 +450,18 @@ def _is_confirmed(named: Iterable[Mention]) -> bool:
     """
     names = terminal_text(", ".join(each.text for each in named))
     asked = f"{names}: below the first paragraph, so it may be pasted. Attach? [y/N] "
-    try:
-        return input(asked).strip().lower() in ("y", "yes")
-    except (EOFError, OSError, NotImplementedError):  # nobody can answer
+    answer = _says_yes(asked)
+    if answer is None:
         print(
             f"Didn't attach {names}: it's below the first paragraph, where text may be "
             "pasted. Name it in the first paragraph to attach it."
         )
-        return False
+    return bool(answer)
+
+
+def _says_yes(asked: str) -> bool | None:
+    """The person's answer; None where nobody can answer."""
+    try:
+        return input(asked).strip().lower() in ("y", "yes")
+    except (EOFError, OSError, NotImplementedError):
+        return None

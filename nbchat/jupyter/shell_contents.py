@@ -3,7 +3,7 @@
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +43,32 @@ class ShellContents:
         history = self._shell.history_manager
         sources = history.input_hist_raw[:] if history is not None else []
         if number is None:
-            numbers = range(len(sources) - 1, 0, -1)
-            number = next((n for n in numbers if not _is_for_chat(sources[n])), 0)
+            number = next((n for n, _ in self.runs()), 0)
         if not 0 < number < len(sources):
             return None
         return Cell(number, sources[number], _output(history, number))
+
+    def runs(self) -> Iterator[tuple[int, str]]:
+        """Number and source of the cells that were run, the newest first.
+
+        Without those that were for the chat.
+        """
+        history = self._shell.history_manager
+        sources = history.input_hist_raw[:] if history is not None else []
+        for number in range(len(sources) - 1, 0, -1):
+            if not _is_for_chat(sources[number]):
+                yield number, sources[number]
+
+    def failed(self) -> tuple[int, str] | None:
+        """Number and message of the last failed cell, unless it ran well since."""
+        number, source, text = self._last_traceback()
+        if not text:
+            return None
+        known = getattr(self._shell.history_manager, "exceptions", {})
+        since = (each for each in self.runs() if each[0] > number)
+        if any(each == source and n not in known for n, each in since):
+            return None
+        return number, failure_in(text).message
 
     def error(self, shown: str = "", source: str = "") -> str:
         """The last error with what is needed to fix it; empty if no cell has failed.

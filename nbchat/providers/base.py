@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Event as Flag
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.entries import REQUESTED, Entry, Usage
 from nbchat.conversation.events import Delta
 from nbchat.conversation.tools import Tool
 from nbchat.errors import ConfigError
@@ -25,6 +25,10 @@ SUMMARY_NOTE = (
     "Notes on the conversation so far, made when it was compacted. They are reference, "
     "not a request: newer messages win, and what is listed as done is not done again."
 )
+
+LIVE_CONTEXT = "notebook_now"
+"""The tag around what a request tells at its end of the notebook as it is now; it is
+in no history, so that a mark for a prompt cache belongs before it."""
 
 PINNED = "The user has pinned these rules; they hold for the whole conversation:"
 
@@ -168,6 +172,16 @@ def wire_text(entry: Entry) -> str:
         f"<conversation_summary>\n{SUMMARY_NOTE}\n{entry.content}\n"
         "</conversation_summary>"
     )
+
+
+def live_context(text: str) -> Entry:
+    """The entry that ends a request and is kept nowhere."""
+    return Entry("user", text, tool_args=REQUESTED)
+
+
+def is_live_context(text: object) -> bool:
+    """Whether a text of a message is that of such an entry."""
+    return isinstance(text, str) and text.startswith(f"<{LIVE_CONTEXT}>")
 
 
 def user_text(entry: Entry) -> str:

@@ -25,7 +25,14 @@ from nbchat.conversation.call_arguments import object_text
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.errors import ProtocolFault, with_details
-from nbchat.providers.base import Reply, ReplyStop, Request, estimated_tokens, wire_text
+from nbchat.providers.base import (
+    Reply,
+    ReplyStop,
+    Request,
+    estimated_tokens,
+    is_live_context,
+    wire_text,
+)
 from nbchat.providers.history_repair import LegalHistory
 from nbchat.providers.model_info import NEWER_OPENAI
 from nbchat.providers.tokens import TokenCounter
@@ -309,7 +316,7 @@ def marked_for_anthropic(fields: Json, request: Request, lifetime: str) -> Json:
     if system := found.get("system"):
         found["system"] = [{"type": "text", "text": system, **mark}]
     messages = list(found["messages"])
-    for is_marked in (_is_summary(request), lambda _block: True):
+    for is_marked in (_is_summary(request), _is_kept):
         _mark_last(messages, "user", is_marked, mark)
     return {**found, "messages": messages}
 
@@ -325,6 +332,11 @@ def marked_for_openai(
     _mark_last(items, "user", _is_summary(request), mark)
     options = {"prompt_cache_options": {"ttl": LONG_OPENAI}} if lifetime == "1h" else {}
     return {**fields, "input": items, **options}
+
+
+def _is_kept(block: Json) -> bool:
+    """Whether the next request has this block, too."""
+    return not is_live_context(block.get("text"))
 
 
 def _is_summary(request: Request) -> Callable[[Json], bool]:

@@ -334,16 +334,16 @@ def shell() -> Iterator[InteractiveShell]:
     shell.history_manager.end_session()
 
 
-@pytest.mark.parametrize("is_on", [True, False])
+@pytest.mark.parametrize("context", ["on", "outline", "off"])
 def test_in_a_real_shell_a_summary_knows_what_the_cells_made(
-    shell: InteractiveShell, is_on, tmp_path, monkeypatch
+    shell: InteractiveShell, context, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     shell.run_cell("import pandas\norders = pandas.DataFrame({'id': range(3)})")
     config = NbChat(
         model="local:smollm2",
         store_url=f"sqlite:///{tmp_path / 's.db'}",
-        live_variables=is_on,
+        notebook_context=context,
     )
     chat = KernelChat(config, shell)
     agent = chat.agent
@@ -352,7 +352,7 @@ def test_in_a_real_shell_a_summary_knows_what_the_cells_made(
     list(agent.compact())
     told = agent.session.compaction.summary.partition(HEADING)[2]
     line = "\n- orders: DataFrame of 3 rows x 1 columns: id int64\n"
-    assert told.startswith(line) if is_on else not told
+    assert told.startswith(line) if context == "outline" else not told  # on: unasked
     chat.close()
 
 
@@ -371,6 +371,7 @@ def test_the_panel_follows_what_is_set_about_notifications(shell, tmp_path):
 
 TALK_IN_A_KERNEL = """
 %load_ext nbchat
+%config NbChat.notebook_context = "outline"
 from nbchat.testing import ScriptedProvider, says
 orders = {"W100": "late"}
 agent = %chat agent
