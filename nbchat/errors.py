@@ -17,6 +17,7 @@ NbchatError                   a line for the person, then lines of details
 ├── Stopped                   the user pressed Stop; control flow, not a fault
 └── ProviderError             the model's server failed
     ├── AuthenticationFailed  401, 403: no key, a wrong key, or a key without permission
+    │   └── KeyWithheld       a server wants a key, and got none of another's
     ├── RequestRefused        400, 404 and other faults of the request: unknown model
     ├── ContextOverflow       the request is longer than the model's window
     ├── QuotaExhausted        429 for money or plan: waiting does not help
@@ -119,6 +120,22 @@ class ProviderError(NbchatError):
 
 class AuthenticationFailed(ProviderError):
     """The server does not accept the key."""
+
+    kind = ""
+    """The provider whose key it is, if it takes one."""
+
+
+class KeyWithheld(AuthenticationFailed):
+    """A server that is not the provider's wants a key; a person may send it."""
+
+    def __init__(self, message: str, server: str) -> None:
+        """`server` is its host and port."""
+        super().__init__(message)
+        self.server = server
+
+    def __reduce__(self) -> tuple[type["KeyWithheld"], tuple[str, str]]:
+        """Pickled by both arguments; an exception keeps only one."""
+        return type(self), (str(self), self.server)
 
 
 class RequestRefused(ProviderError):

@@ -93,13 +93,18 @@ class ChatRunner:
         listener: Listener | None = None,
         *,
         commands: RunCommand | None = None,
+        prepare: Callable[[Agent], None] | None = None,
     ) -> None:
-        """Start nothing: agent and thread are made when they are first needed."""
+        """Start nothing: agent and thread are made when they are first needed.
+
+        `prepare` is called before each message and command.
+        """
         self.chat_id = new_chat_id()
         """The id by which Jupyter Server reaches this chat."""
         self._build = build
         self._listener = listener
         self._commands = commands
+        self._prepare = prepare
         self._agent: Agent | None = None
         self._building = threading.Lock()
         self._changed = threading.Condition()
@@ -400,6 +405,8 @@ class ChatRunner:
         agent = job.agent = self.agent
         session = agent.session
         self.approvals.refresh()
+        if self._prepare is not None and job.label and not agent.is_answering:
+            self._prepare(agent)
         try:
             with closing(_generator(job.action(agent, job.stop))) as events:
                 for event in events:

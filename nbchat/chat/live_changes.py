@@ -7,9 +7,18 @@ from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.policies import Policy, policy_named
-from nbchat.config.layers import refuse_locked, settings
+from nbchat.config.api_keys import Place
+from nbchat.config.layers import (
+    BY_CONFIGURATION,
+    changed_connection,
+    refuse_locked,
+    settings,
+    trusted_addresses,
+)
 from nbchat.config.policy_and_models import (
     Namespace,
+    address_of,
+    configured_model,
     connect_as,
     connected,
     encoding_of,
@@ -33,6 +42,7 @@ from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import Unconnected, default_model
 from nbchat.providers.provider_table import KINDS
+from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.storage.saved_settings import (
     THIS_SESSION,
     Change,
@@ -81,6 +91,7 @@ class LiveSettings:
         self._namespace = namespace
         self._changed = changed
         self._is_reverting = False
+        self._is_rereading = False
         self._own_policy: Policy | None = None
         """Of an agent made in code, before its session got another one."""
 
@@ -134,22 +145,70 @@ class LiveSettings:
         self._use(agent, connect_as(self.config, name, agent.provider, window=window))
         self._keep_model(agent)
 
-    def use_key(self, agent: Agent, kind: str, key: str, *, keep: bool = False) -> None:
+    def use_key(self, agent: Agent, kind: str, key: str) -> Place:
         """Continue with a key that a person typed, and a model of its provider.
 
-        `keep` also stores it in the system's keyring. Raises NbchatError if the key
-        cannot be one, or while a turn runs.
+        It is for the server that the chat asks, if that is one of `kind`. Says where
+        the key is kept. Raises NbchatError if it cannot be one, or while a turn runs.
         """
         known, config = agent.provider.name, self.config
         name = known if kind == kind_of(known) else model_of(kind)
-        is_configured = kind == kind_of(config.model or name)
-        url = config.base_url if is_configured else ""
-        config.keys.add(kind, key, base_url=url, keep=keep)
+        url = address_of(config, name or f"{kind}:")
+        if kind == kind_of(known):
+            url = getattr(agent.provider, "own_address", url)
+        place = config.keys.add(kind, key, base_url=url)
+        if not name:
+            return place
         refuse_locked(model=config.model if name == known else name)
         target = replace(self._target(agent), model=name)
         window = with_saved_settings(config, self._store, target).window
         self._use(agent, connected(config, name, base_url=url, window=window))
         self._keep_model(agent)
+        return place
+
+    def send_key(self, agent: Agent) -> None:
+        """Send the provider's key to the chat's server from now on, in this kernel.
+
+        Only to an address that this person typed, or that comes from their environment
+        or a site file, and never by plain HTTP to another machine. Raises ConfigError.
+        """
+        config, provider = self.config, agent.provider
+        if not isinstance(provider, SdkProvider):
+            raise ConfigError(f"{provider.name} takes no key.")
+        server, url = provider.endpoint.server, provider.own_address
+        if "api_key_hosts" in config.locks:
+            file = config.locks["api_key_hosts"]
+            raise ConfigError(f"{file} doesn't allow sending a key to {server}.")
+        if not provider.endpoint.is_encrypted:
+            raise ConfigError(f"{server} is reached by plain HTTP. Use https:// first.")
+        if url not in trusted_addresses(config, kind_of(provider.name)):
+            raise ConfigError(
+                f"The address of {server} was set by code in this notebook. To send "
+                "your key there, type the address in Models."
+            )
+        config.keys.servers += (server,)
+        window = self.in_force(agent).window
+        name = provider.name
+        self._use(agent, connected(config, name, base_url=url, window=window))
+
+    def reread(self, agent: Agent) -> None:
+        """Follow what the environment and site files say of the model by now.
+
+        What IPython's configuration or code has set stays, and so does the model that
+        was chosen for the chat, unless another one is configured.
+        """
+        self._is_rereading = True
+        try:
+            for name, value in changed_connection(self.config).items():
+                setattr(self.config, name, value)
+        finally:
+            self._is_rereading = False
+        provider = agent.provider
+        is_unset = not self.config.model and isinstance(provider, Unconnected)
+        if is_unset and provider.name != configured_model(self.config):
+            window = self.in_force().window
+            url = self.config.base_url
+            self._use(agent, connected(self.config, "", base_url=url, window=window))
 
     def _keep_model(self, agent: Agent) -> None:
         if session_id := self._session(agent):
@@ -198,8 +257,11 @@ class LiveSettings:
         if self._is_reverting:
             return
         name, config = change["name"], self.config
-        before = config.explicit
-        config.explicit = before | {name}
+        before = config.explicit, config.assigned, config.origins
+        config.explicit = config.explicit | {name}
+        if not self._is_rereading:
+            config.assigned = {**config.assigned, name: change["new"]}
+            config.origins = {**config.origins, name: BY_CONFIGURATION}
         try:
             if agent is None:
                 self._changed(self.in_force())
@@ -211,7 +273,7 @@ class LiveSettings:
                 setattr(config, name, change["old"])
             finally:
                 self._is_reverting = False
-            config.explicit = before
+            config.explicit, config.assigned, config.origins = before
             raise
 
     def apply(self, agent: Agent, names: Iterable[str]) -> None:

@@ -59,6 +59,11 @@ CHOICE_FILE = "chosen-model.json"
 CHOICE = "your choice for new chats"
 """Where a value of the choice comes from, as it is shown."""
 
+BY_CONFIGURATION = "IPython's configuration"
+
+CONNECTION = ("base_url", "api_key_hosts", "headers", "proxy", "window")
+"""Settings about the way to a model."""
+
 CHOSEN = ("model", "base_url", "window")
 """Settings that are chosen together."""
 
@@ -119,21 +124,32 @@ def settings(
     """
     if unknown := set(arguments) - TABLE.keys():
         raise ConfigError(unknown_setting(*sorted(unknown)))
-    site = read_site()
-    _refuse_unknown_locks(site)
     for line in unread_variables():
         logger.warning(line)
-    environment, layered = _environment(), dict((config or Config()).get("NbChat", {}))
+    found = _layered(config or Config(), policies or {}, arguments)
+    found.read = {name: getattr(found, name) for name in (*CONNECTION, "model")}
+    return found
+
+
+def _layered(
+    config: Config,
+    policies: Mapping[str, Mapping[str, Any]],
+    arguments: Mapping[str, Any],
+) -> NbChat:
+    site = read_site()
+    _refuse_unknown_locks(site)
+    environment, layered = _environment(), dict(config.get("NbChat", {}))
     chosen = _chosen(site, {*environment, *layered, *arguments})
     layers = Config({"NbChat": {**site.values, **chosen, **environment}})
-    layers.merge(config or Config())
+    layers.merge(config)
     layers["NbChat"] = Config(_with_locks(dict(layers["NbChat"]), site))
     found = _made(layers, arguments)
     _refuse_locked(site, arguments)
     found.explicit = frozenset({*environment, *layered, *arguments} - {*site.locks})
     found.origins = _origins(site, chosen, environment, layered, arguments)
     found.locks = site.locks
-    found.policy_fields = _with_own_fields(site, policies or {})
+    found.assigned = {**layered, **arguments}
+    found.policy_fields = _with_own_fields(site, policies)
     return found
 
 
@@ -151,6 +167,34 @@ def unread_variables() -> list[str]:
         for name, use in CHATBOT_VARIABLES.items()
         if name in os.environ
     ]
+
+
+def changed_connection(config: NbChat) -> dict[str, Any]:
+    """What the environment and site files say of the model that they did not before.
+
+    Settings that IPython's configuration or code has set are left out. What is found
+    counts as known from then on.
+    """
+    fresh = _layered(Config({"NbChat": dict(config.assigned)}), {}, {})
+    found = {
+        name: getattr(fresh, name)
+        for name in (*CONNECTION, "model")
+        if name not in config.assigned and getattr(fresh, name) != config.read.get(name)
+    }
+    config.read = {**config.read, **found}
+    origins = {n: fresh.origins[n] for n in found if n in fresh.origins}
+    rest = {name: each for name, each in config.origins.items() if name not in found}
+    config.origins = {**rest, **origins}
+    return {n: each for n, each in found.items() if each != getattr(config, n)}
+
+
+def trusted_addresses(config: NbChat, kind: str) -> set[str]:
+    """Addresses of a provider's servers that code in a notebook has not set."""
+    own = {*config.keys.addresses, os.environ.get(f"{kind.upper()}_BASE_URL", "")}
+    origin = config.origins.get("base_url", "")
+    if origin == CHOICE or origin.startswith(("environment", "site file")):
+        own.add(config.base_url)
+    return {each for each in own if each}
 
 
 def choose_model(model: str, base_url: str = "", window: int | None = None) -> Path:
@@ -254,7 +298,7 @@ def _origins(
         {name: f"site file {path}" for name, path in site.origins.items()}
         | dict.fromkeys(chosen, CHOICE)
         | {name: f"environment variable {TABLE[name].variable}" for name in environment}
-        | dict.fromkeys(layered, "IPython's configuration")
+        | dict.fromkeys(layered, BY_CONFIGURATION)
         | dict.fromkeys(arguments, "code")
     )
     setters = {**site.locks, **site.origins}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy, policy_named, with_fields
@@ -17,7 +18,7 @@ from nbchat.conversation.live_variables import reader
 from nbchat.errors import ConfigError
 from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import DEFAULT_MODELS, connect, default_model
-from nbchat.providers.endpoint import ReadKey
+from nbchat.providers.endpoint import ReadKey, server_of
 from nbchat.providers.request_options import RequestOptions, checked
 from nbchat.providers.tokens import CHARACTERS
 
@@ -163,12 +164,15 @@ def connected(
 ) -> Provider:
     """Connect to a model with the settings about keys."""
     name = name or configured_model(config)
+    hosts = re.split(r"[\s,]+", config.api_key_hosts.strip())
+    if server_of(base_url) in config.keys.servers:
+        hosts.append(urlsplit(base_url).hostname or "")
     return connect(
         name,
         base_url=base_url,
         api_key=api_key or config.keys.reader(kind_of(name), base_url),
         window=window,
-        api_key_hosts=re.split(r"[\s,]+", config.api_key_hosts.strip()),
+        api_key_hosts=hosts,
         headers=_headers(config.headers),
         proxy=config.proxy,
     )

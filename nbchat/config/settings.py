@@ -50,6 +50,10 @@ class NbChat(Configurable):
     """Where each value that is not the packaged default comes from."""
     locks: Mapping[str, Path] = {}
     """Locked settings, each with the site file that locks it."""
+    assigned: Mapping[str, Any] = {}
+    """Values that IPython's configuration, `%config` or code has set."""
+    read: Mapping[str, Any] = {}
+    """What the environment and site files said of the model, when read last."""
     policy_fields: Mapping[str, Mapping[str, Any]] = {}
     """Fields that site files change of policies, by the policy's name."""
 
@@ -272,6 +276,7 @@ class NbChat(Configurable):
         found = type(self)(**{name: getattr(self, name) for name in TABLE})
         found.explicit, found.origins = self.explicit, self.origins
         found.locks, found.policy_fields = self.locks, self.policy_fields
+        found.assigned, found.read = self.assigned, self.read
         found.keys = self.keys
         return found
 

@@ -31,12 +31,13 @@ from nbchat.chat.chat_runner import Action, ChatRunner
 from nbchat.chat.commands import Commands
 from nbchat.chat.live_changes import LiveSettings
 from nbchat.chat.project_rules import ProjectRules
+from nbchat.config.api_keys import Place
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import prompt_entry, typed_text
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import ends_with_answer
-from nbchat.errors import NbchatError
+from nbchat.errors import ConfigError, NbchatError
 from nbchat.jupyter.cell_output import Conversation, KnownNotebook, RetryButton, show
 from nbchat.jupyter.notebook_context import NotebookContext
 from nbchat.jupyter.notebook_tools import NotebookTools
@@ -112,7 +113,9 @@ class KernelChat:
             self.store, is_on=lambda: self._uses_rules, offer=self._offer_rules
         )
         self.commands.rules = self._rules
-        self.runner = ChatRunner(self._built, commands=self.commands)
+        self.runner = ChatRunner(
+            self._built, commands=self.commands, prepare=self._reread
+        )
         self._panel: ChatUI | None = None
         self.notebook = NotebookTools(
             lambda: self.panel().page,
@@ -141,6 +144,7 @@ class KernelChat:
                 settings=self.live_settings.listed,
                 branch=self.commands.branch,
                 use_key=self._use_key,
+                send_key=self._send_key,
                 has_key=self.config.keys.has,
                 store=self.store,
                 servers=self.commands.servers.listed,
@@ -384,8 +388,23 @@ class KernelChat:
             raise UsageError(terminal_text(str(error))) from None
         self.runner.refresh()
 
-    def _use_key(self, agent: Agent, kind: str, key: str, *, keep: bool) -> None:
-        self.live_settings.use_key(agent, kind, key, keep=keep)
+    def _reread(self, agent: Agent) -> None:
+        """Follow a model or an address that the environment has got since."""
+        before = agent.provider
+        try:
+            self.live_settings.reread(agent)
+        except UsageError as error:
+            raise ConfigError(str(error)) from error
+        if agent.provider is not before:
+            self.runner.refresh()
+
+    def _use_key(self, agent: Agent, kind: str, key: str) -> Place:
+        place = self.live_settings.use_key(agent, kind, key)
+        self.runner.refresh()
+        return place
+
+    def _send_key(self, agent: Agent) -> None:
+        self.live_settings.send_key(agent)
         self.runner.refresh()
 
     def _in_force(self) -> NbChat:

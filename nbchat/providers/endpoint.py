@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from ipaddress import IPv6Address, ip_address
 from socket import inet_aton
@@ -69,6 +69,46 @@ ReadKey = Callable[[], str]
 logger = logging.getLogger(__name__)
 
 
+class KeySource:
+    """Reads a key anew from the environment, or else by a function.
+
+    The function may be slow: it is called again only after `renew`. All keys that were
+    read are remembered, so that each is hidden in what servers say.
+    """
+
+    __slots__ = ("_is_stale", "_known", "_latest", "_read", "_variable")
+
+    def __init__(self, read: ReadKey = str, variable: str = "") -> None:
+        """Read nothing yet; a `variable` that is set comes first."""
+        self._read, self._variable = read, variable
+        self._latest, self._is_stale = "", True
+        self._known: list[str] = []
+
+    def __repr__(self) -> str:
+        """No key."""
+        return "<KeySource>"
+
+    def __call__(self) -> str:
+        """The key now; empty without one."""
+        key = os.environ.get(self._variable, "").strip() if self._variable else ""
+        if not key:
+            if self._is_stale:
+                self._latest, self._is_stale = self._read().strip(), False
+            key = self._latest
+        if not self._known or self._known[-1] != key:
+            self._known.append(key)
+        return key
+
+    def renew(self) -> None:
+        """Call the function again for the next key: this one was refused."""
+        self._is_stale = True
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """All keys that were read, the newest last."""
+        return tuple(self._known)
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Endpoint:
     """An API: its kind as in `openai:...`, its address and how to read its key."""
@@ -76,7 +116,7 @@ class Endpoint:
     kind: str
     address: str = field(repr=False)  # may hold a password: https://user:secret@host
     key_variable: str
-    read_key: Callable[[], str] = field(repr=False)
+    source: KeySource = field(repr=False)
     needs_key: bool = True
     is_withheld: bool = False
     """Whether there is a key that is not sent to this host."""
@@ -142,6 +182,15 @@ class Endpoint:
             return self.product
         return urlsplit(self.url).netloc or self.product
 
+    def is_encrypted(self) -> bool:
+        """Whether what is sent can be read on no other machine."""
+        return _is_safe(self.address, ())
+
+    @property
+    def server(self) -> str:
+        """The server's name and port."""
+        return server_of(self.address)
+
     @property
     def host(self) -> str:
         """The server's name."""
@@ -151,7 +200,13 @@ class Endpoint:
         """The key; empty if none is needed. Raises ConfigError for a missing one."""
         if error := self._key_error():
             raise error  # from a frame without the key: tracebacks show local variables
-        return self.read_key().strip()
+        return self.source()
+
+    @property
+    def key_version(self) -> int:
+        """A number that changes with the key."""
+        self._quiet_key()
+        return len(self.source.known)
 
     def shown(self, text: str, length: int = DETAIL_LENGTH) -> str:
         """A server's message on one line of limited length, without the key."""
@@ -163,19 +218,20 @@ class Endpoint:
         parts = urlsplit(self.address)
         in_query = [value for _, value in parse_qsl(parts.query)]
         password = unquote(parts.password or "")
-        for secret in (self._quiet_key(), password, *in_query, *self.other_secrets):
+        keys = {self._quiet_key(), *self.source.known}
+        for secret in (*keys, password, *in_query, *self.other_secrets):
             text = redact(text, secret)
         return text
 
     def _quiet_key(self) -> str:
         try:
-            return self.read_key().strip()
+            return self.source()
         except Exception:  # noqa: BLE001  # a user's function may raise anything
             return ""
 
     def _key_error(self) -> ConfigError | None:
         try:
-            key = self.read_key().strip()
+            key = self.source()
         except Exception as error:  # noqa: BLE001  # a user's function may raise anything
             cause = type(error).__name__
             return ConfigError(
@@ -211,21 +267,22 @@ def find_endpoint(
     """
     check_url(address, "base_url")
     secrets = tuple(other_secrets)
-    keyless = Endpoint(kind, address, key_variable, str, other_secrets=secrets)
+    none = KeySource()
+    keyless = Endpoint(kind, address, key_variable, none, other_secrets=secrets)
     is_safe = _is_safe(address, key_hosts)
     needs_key = needs_key and is_own
     if not is_safe and (api_key is not None or secrets):
         raise _sent_in_clear(keyless)
     if api_key is not None:
-        return replace(keyless, read_key=cache(api_key), needs_key=needs_key)
-    read_key = _stored_key(key_variable)
-    has_key = bool(read_key().strip())
+        return replace(keyless, source=KeySource(api_key), needs_key=needs_key)
+    source = KeySource(partial(keyring_key, key_variable), key_variable)
+    has_key = bool(source())
     if needs_key and not has_key:
         raise missing_key(kind, key_variable)
     is_trusted = is_safe and (is_own or _is_named(address, key_hosts))
     return replace(
         keyless,
-        read_key=read_key if is_trusted else str,
+        source=source if is_trusted else none,
         needs_key=needs_key and is_trusted,
         is_withheld=has_key and not is_trusted,
         is_trusted=is_trusted,
@@ -256,6 +313,11 @@ def _is_safe(address: str, key_hosts: Collection[str]) -> bool:
 def _is_named(address: str, key_hosts: Collection[str]) -> bool:
     host = urlsplit(address).hostname or ""
     return bool({host, f"http://{host}"} & {*key_hosts})
+
+
+def server_of(address: str) -> str:
+    """The name and port in an address, without a login."""
+    return urlsplit(address).netloc.rpartition("@")[2]
 
 
 def is_loopback(host: str) -> bool:
@@ -370,15 +432,6 @@ def _without_parts(text: str, secret: str) -> str:
 def given_key(key: str) -> ReadKey | None:
     """A function that returns a key; None for an empty one."""
     return (lambda: key) if key.strip() else None
-
-
-def _stored_key(key_variable: str) -> Callable[[], str]:
-    """The key of the environment, else of the system keyring.
-
-    A closure: unlike that of an attribute or a partial, its repr shows no key.
-    """
-    key = os.environ.get(key_variable, "").strip() or keyring_key(key_variable)
-    return lambda: key
 
 
 def keyring_key(key_variable: str) -> str:

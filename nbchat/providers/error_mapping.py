@@ -18,6 +18,7 @@ from nbchat.errors import (
     AuthenticationFailed,
     ConnectionFailed,
     ContextOverflow,
+    KeyWithheld,
     Overloaded,
     ProtocolFault,
     ProviderError,
@@ -194,14 +195,20 @@ def _seen(refusal: Refusal, endpoint: Endpoint) -> str:
 def _withheld(refusal: Refusal, endpoint: Endpoint) -> AuthenticationFailed:
     product = endpoint.product
     article = "an" if product.startswith((*"AEIO", "LM")) else "a"
-    return AuthenticationFailed(
-        with_details(
-            f"{endpoint.name} isn't {article} {product} server, so your {product} key "
-            "wasn't sent.",
-            f"To send {endpoint.key_variable} to it, add {endpoint.host} to the "
-            "setting api_key_hosts.",
-            _seen(refusal, endpoint),
-        )
+    line = (
+        f"{endpoint.name} isn't {article} {product} server, so your {product} key "
+        "wasn't sent."
+    )
+    if not endpoint.is_encrypted:
+        more = "Plain HTTP isn't safe for a key: use https:// to send it."
+        seen = _seen(refusal, endpoint)
+        return AuthenticationFailed(with_details(line, more, seen))
+    more = (
+        f"To always send {endpoint.key_variable} to it, add {endpoint.host} to the "
+        "setting api_key_hosts."
+    )
+    return KeyWithheld(
+        with_details(line, more, _seen(refusal, endpoint)), endpoint.server
     )
 
 

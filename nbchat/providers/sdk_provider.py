@@ -188,6 +188,8 @@ class SdkProvider(ABC):
         self._messages = WireMessages(self.format)
         self._adaptations = Adaptations()
         self._refused = RefusedContent(self.kind, self.thinking_of)
+        self._key_version = 0
+        """That of the key with which the client was made."""
         self._may_be_dropped = False
         self._largest_report = 0
         self.truncated_at: int | None = None
@@ -207,6 +209,7 @@ class SdkProvider(ABC):
 
         A request whose content is refused is sent again without it.
         """
+        self._follow_key()
         trial = self._refused.trial(self._model_for(request), request)
         first: ProviderError | None = None
         while True:
@@ -323,6 +326,11 @@ class SdkProvider(ABC):
         return self.endpoint.host
 
     @property
+    def own_address(self) -> str:
+        """The address, unless it is one of the provider's own servers."""
+        return "" if self._is_home else self.endpoint.address
+
+    @property
     def limiter(self) -> Limiter:
         """The limiter of the server, shared by all that ask it in this process."""
         return limiter_of(self.endpoint.address)
@@ -415,12 +423,17 @@ class SdkProvider(ABC):
         is_known = self._known.window is not None and not self.service.tells_limits
         return not (self._is_home and is_known)
 
+    def _follow_key(self) -> None:
+        """Forget a client that was made with another key than the current one."""
+        if self._key_version not in (0, self.endpoint.key_version):
+            vars(self).pop("_client", None)
+
     def _credentials(self) -> str:
         """The key; empty where a cloud's SDK finds the credentials itself.
 
         They are never sent to a host that is not trusted.
         """
-        key = self.endpoint.key()
+        key, self._key_version = self.endpoint.key(), self.endpoint.key_version
         finds_others = self.service.extra and self.endpoint.is_trusted
         return key if key or finds_others else PLACEHOLDER_KEY
 
@@ -450,6 +463,7 @@ class SdkProvider(ABC):
 
         Repeated once if the server dropped an idle connection just then.
         """
+        self._follow_key()
         try:
             return ask()
         except self._sdk_errors as error:
@@ -570,7 +584,11 @@ class SdkProvider(ABC):
     ) -> ProviderError:
         """The error to raise `from None`, for an SDK's own may quote the key."""
         model = self._model if request is None else self._model_for(request)
-        return provider_error(error, self.endpoint, model)
+        fault = provider_error(error, self.endpoint, model)
+        if isinstance(fault, AuthenticationFailed):
+            fault.kind = self.kind
+            self.endpoint.source.renew()
+        return fault
 
 
 def _most_bytes(request: Request) -> int:

@@ -183,11 +183,21 @@ def notice_html(event: Notice) -> str:
 
 
 def failure_html(
-    text: str, *, can_retry: bool = False, can_continue: bool = False
+    text: str,
+    *,
+    can_retry: bool = False,
+    can_continue: bool = False,
+    key_of: str = "",
+    server: str = "",
 ) -> str:
-    """Render why a turn failed; the panel offers to try again or to continue."""
+    """Render why a turn failed; the panel offers to try again or to continue.
+
+    `key_of` is the provider whose key was refused, `server` one that did not get it.
+    """
     offer = " data-retry" if can_retry else ""
     offer += " data-continue" if can_continue else ""
+    offer += f' data-key="{escaped(key_of)}"' if key_of else ""
+    offer += f' data-server="{escaped(server)}"' if server else ""
     line, _, details = text.partition("\n")
     more = ""
     if details:

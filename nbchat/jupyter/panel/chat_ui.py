@@ -119,6 +119,7 @@ class ChatUI(anywidget.AnyWidget):
         command_list: CommandList | None = None,
         settings: Settings | None = None,
         use_key: UseKey | None = None,
+        send_key: Callable[[Agent], None] | None = None,
         has_key: Callable[[str], bool] | None = None,
         resolver: Resolver | None = None,
         branch: Branch | None = None,
@@ -135,9 +136,10 @@ class ChatUI(anywidget.AnyWidget):
         `branch` edits an earlier message, and `store` lists the sessions. Without
         `commands` these, the `settings` of its dialog, the MCP `servers` and what
         `@name` attaches are the notebook's, on their store; otherwise what is not
-        given is not offered. `use_key` takes a key that was typed, `has_key` says
-        which providers have one, and `resolver` resolves `@name`. A `runner` brings
-        agent and commands; it runs on when the panel is closed.
+        given is not offered. `use_key` takes a key that was typed, `send_key` sends the
+        provider's to the chat's server, `has_key` says which providers have one, and
+        `resolver` resolves `@name`. A `runner` brings agent and commands; it runs on
+        when the panel is closed.
         """
         super().__init__(height=height, theme=theme)
         own = NoCommands() if commands or runner else OwnCommands()
@@ -152,6 +154,7 @@ class ChatUI(anywidget.AnyWidget):
             own.store if store is None else lambda: store,
             resolver,
             use_key,
+            send_key,
             has_key or Keys().has,
             servers or own.servers,
         )

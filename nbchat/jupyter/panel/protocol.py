@@ -274,14 +274,18 @@ class Start(Question):
 
 @dataclass(frozen=True, slots=True)
 class UseKey(Question):
-    """Use a key that was typed, for this session; answered with key_used or refused.
+    """Use a key that was typed; answered with key_used or refused.
 
-    With `keep` the system's keyring keeps it.
+    The system's keyring keeps it, if there is one.
     """
 
     provider: str
     key: Text
-    keep: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SendKey(Question):
+    """Send the provider's key to the chat's server, in this kernel; answered alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +370,7 @@ ViewToKernel = (
     | Complete
     | Start
     | UseKey
+    | SendKey
     | NotebookAnswer
 )
 
@@ -540,14 +545,12 @@ class ProviderKey:
 class ModelsList(Answer):
     """Names that /model takes; `problem` says why the server listed none.
 
-    `without_key` are providers whose key is neither set nor typed; `can_keep` says
-    whether a keyring can keep one.
+    `without_key` are providers whose key is neither set nor typed.
     """
 
     models: tuple[str, ...]
     problem: str
     without_key: tuple[ProviderKey, ...]
-    can_keep: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -721,19 +724,19 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class StartOptions(Answer):
-    """What an empty chat offers; `can_keep` says whether a keyring can keep a key."""
+    """What an empty chat offers."""
 
     providers: tuple[ProviderKey, ...]
-    can_keep: bool
     trial: Trial
     suggestions: Annotated[tuple[Suggestion, ...], ("maxItems", 3)]
 
 
 @dataclass(frozen=True, slots=True)
 class KeyUsed(Answer):
-    """The key is in use, with this model."""
+    """The key is in use, with this model; `place` says where it is kept."""
 
     model: str
+    place: Literal["environment", "keyring", "kernel", "none"]
 
 
 Kind = Literal["assistant", "thinking"]

@@ -84,9 +84,8 @@ def models_list(provider: Provider, has_key: Callable[[str], bool]) -> ModelsLis
         without_key=tuple(
             ProviderKey(kind, variable, model_of(kind))
             for kind, variable in KEY_VARIABLES.items()
-            if kind != used and not has_key(kind)
+            if kind != used and not has_key(kind) and model_of(kind)
         ),
-        can_keep=find_spec("keyring") is not None,
     )
 
 
@@ -171,8 +170,8 @@ def start_options(resolver: Resolver | None) -> StartOptions:
         providers=tuple(
             ProviderKey(kind, variable, model_of(kind))
             for kind, variable in KEY_VARIABLES.items()
+            if model_of(kind)
         ),
-        can_keep=find_spec("keyring") is not None,
         trial=Trial(
             model=EMBEDDED_MODEL,
             megabytes=0 if is_fetched(name) else WEIGHTS[name].megabytes,

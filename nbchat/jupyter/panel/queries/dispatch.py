@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import ServerState
 from nbchat.chat.attachments.mentions import Resolver
-from nbchat.config.api_keys import Keys
+from nbchat.config.api_keys import Keys, Place
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.queries.choices import (
@@ -54,8 +54,8 @@ Send = Callable[[dict[str, Any]], None]
 class UseKey(Protocol):
     """Continues a chat with a key that a person typed."""
 
-    def __call__(self, agent: Agent, kind: str, key: str, /, *, keep: bool) -> None:
-        """`keep` also stores it in the system's keyring; raises NbchatError."""
+    def __call__(self, agent: Agent, kind: str, key: str, /) -> Place:
+        """Says where the key is kept; raises NbchatError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ class Queries:
     store: Callable[[], Store] | None = None
     resolver: Resolver | None = None
     use_key: UseKey | None = None
+    send_key: Callable[[Agent], None] | None = None
     has_key: Callable[[str], bool] = field(default_factory=lambda: Keys().has)
     servers: Callable[[], Iterable[ServerState]] | None = None
 
@@ -149,6 +150,8 @@ class Queries:
                 return lambda _agent: start_options(self.resolver)
             case protocol.UseKey() if (use := self.use_key) is not None:
                 return lambda agent: _with_key(use, agent, question)
+            case protocol.SendKey() if (send := self.send_key) is not None:
+                return lambda agent: _with_sent_key(send, agent)
         return None
 
 
@@ -165,8 +168,13 @@ def answer_soon(
 
 
 def _with_key(use: UseKey, agent: Agent, typed: protocol.UseKey) -> protocol.KeyUsed:
-    use(agent, typed.provider, typed.key, keep=typed.keep)
-    return protocol.KeyUsed(agent.provider.name)
+    place = use(agent, typed.provider, typed.key)
+    return protocol.KeyUsed(agent.provider.name, place)
+
+
+def _with_sent_key(send: Callable[[Agent], None], agent: Agent) -> protocol.KeyUsed:
+    send(agent)
+    return protocol.KeyUsed(agent.provider.name, "environment")
 
 
 def _answer(query: Query, agent: Callable[[], Agent], token: str, send: Send) -> None:

@@ -29,6 +29,7 @@ from nbchat.conversation.turn_costs import (
     usage_text,
 )
 from nbchat.conversation.turns import ends_with_answer, has_unfinished_turn
+from nbchat.errors import AuthenticationFailed, KeyWithheld
 from nbchat.jupyter.panel.view_model.transcript_items import (
     ApprovalCards,
     Banners,
@@ -104,7 +105,7 @@ class TranscriptView:
                 return [*self._end_turn(session), *noted]
             case TurnFailed():
                 ended = [*self.drop_failures(), *self._end_turn(session)]
-                html = _failure(event.message, session)
+                html = _failure(event, session)
                 notice = self._items.show(html)
                 self._failures = [operation["key"] for operation in notice]
                 return [*ended, *notice]
@@ -318,10 +319,17 @@ def _block_end(text: str) -> int:
     return end
 
 
-def _failure(message: str, session: Session | None) -> str:
+def _failure(event: TurnFailed, session: Session | None) -> str:
     """Why a turn failed; its text may be continued, if some had arrived."""
+    refused = event.error if isinstance(event.error, AuthenticationFailed) else None
     can_retry = session is not None and has_unfinished_turn(session.transcript)
     can_continue = (
         session is not None and can_retry and session.transcript[-1].is_incomplete
     )
-    return failure_html(message, can_retry=can_retry, can_continue=can_continue)
+    return failure_html(
+        event.message,
+        can_retry=can_retry,
+        can_continue=can_continue,
+        key_of=refused.kind if refused else "",
+        server=refused.server if isinstance(refused, KeyWithheld) else "",
+    )

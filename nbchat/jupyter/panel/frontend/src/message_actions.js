@@ -1,5 +1,6 @@
 // Buttons beside the items of the transcript: edit, pin, exclude, undo ...
 
+import { addKeyButtons } from "./key_form.js";
 import { showCopied } from "./clipboard.js";
 import { button, iconButton, newToken, pressedIn, tag } from "./dom.js";
 import { joined } from "./input_box.js";
@@ -148,7 +149,7 @@ export class Actions {
     rows.forEach((row) => this.drawRow(row, context));
     const { log } = this.panel.parts;
     /** @type {NodeListOf<HTMLButtonElement>} */
-    const others = log.querySelectorAll(".nbc-back, .nbc-again, .nbc-continue, .nbc-retry");
+    const others = log.querySelectorAll(".nbc-back, .nbc-again, .nbc-continue, .nbc-retry, .nbc-send-key, .nbc-replace-key");
     others.forEach((each) => (each.disabled = isBlocked));
   }
 
@@ -274,6 +275,8 @@ export function addBackButton(note) {
  */
 export function addAgainButton(note) {
   if (!note.matches(".nbc-error[data-retry]")) return;
+  addKeyButtons(note);
+  if (note.dataset.server) return;
   if (note.matches("[data-continue]")) {
     note.append(button("nbc-continue", "Continue", "Write the rest of the answer"));
   }

@@ -18,7 +18,6 @@ export class ModelDialog extends Dialog {
     this.models = [];
     /** @type {Protocol.ProviderKey[]} */
     this.withoutKey = [];
-    this.canKeep = false; // in this computer's keyring
     const typing = { type: "text", placeholder: "Search, or provider:name", "data-first": "" };
     this.name = tag("input", "", { ...typing, "aria-label": "Model", spellcheck: "false" });
     this.use = button("nbc-primary", "Use", "Use this model", "submit");
@@ -58,7 +57,7 @@ export class ModelDialog extends Dialog {
     if (!asked) return;
     const { variable, model } = asked;
     const use = (/** @type {TypedKey} */ typed) => this.panel.send({ type: "use_key", ...typed, token: this.newToken() });
-    const { form, key } = keyForm({ providerOf: () => provider, canKeep: this.canKeep, use });
+    const { form, key } = keyForm({ providerOf: () => provider, use });
     const about = `${model} needs a key of ${provider}. You can also set ${variable} and restart the kernel.`;
     this.list.replaceChildren(tag("li", "", {}, tag("p", "nbc-nothing", {}, about), form));
     this.status.textContent = "";
@@ -74,7 +73,6 @@ export class ModelDialog extends Dialog {
     const { models, problem } = message;
     this.models = models;
     this.withoutKey = message.without_key;
-    this.canKeep = message.can_keep;
     this.status.textContent = problem || `${plural(models.length, "model")}, or enter another name`;
     this.drawList();
   }

@@ -22,6 +22,7 @@ import { MemoryDialog } from "./memory.js";
 import { LongTexts } from "./long_text.js";
 import { Menu } from "./menu.js";
 import { Actions, Editing } from "./message_actions.js";
+import { KeyReplacement } from "./key_form.js";
 import { ModelDialog } from "./models.js";
 import { NotebookCells } from "./notebook.js";
 import { NotebookRequests } from "./notebook_requests.js";
@@ -119,6 +120,7 @@ class Panel {
     this.editing = new Editing(this);
     this.branches = new Branches(this);
     this.start = new Start(this);
+    this.keyReplacement = new KeyReplacement(this);
     this.height = new Height(this);
     host.append(this.parts.root);
     this.listenToModel();
@@ -170,7 +172,7 @@ class Panel {
     if (message.type === "snapshot") this.restore(message);
     if (message.type === "events") this.advance(message);
     if (message.type === "earlier_page") this.transcript.addEarlier(message);
-    const askers = [...this.dialogs, this.completer, this.attached, this.actions, this.longTexts, this.branches, this.start];
+    const askers = [...this.dialogs, this.completer, this.attached, this.actions, this.longTexts, this.branches, this.start, this.keyReplacement];
     if ("token" in message) askers.forEach((asker) => asker.hear(message));
   }
 

@@ -91,7 +91,7 @@ export class Start {
   }
 
   /** @param {Protocol.StartOptions} offered */
-  keys({ providers, can_keep: canKeep }) {
+  keys({ providers }) {
     const names = providers.map(({ variable }) => variable).join(", ");
     const text = `For another model, set the environment variable of its provider and restart the kernel: ${names}.`;
     const about = tag("p", "nbc-empty-hint", {}, text);
@@ -105,7 +105,7 @@ export class Start {
       this.token = newToken();
       this.panel.send({ type: "use_key", ...typed, token: this.token });
     };
-    const { form } = keyForm({ providerOf: () => provider.value, canKeep, use }, provider);
+    const { form } = keyForm({ providerOf: () => provider.value, use }, provider);
     const isFolded = !this.panel.state.problem;
     if (!isFolded) return tag("div", "", {}, form, this.status, about);
     const folded = tag("details", "nbc-start-key", {}, tag("summary", "", {}, "Use a key"));
