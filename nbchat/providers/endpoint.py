@@ -182,6 +182,7 @@ class Endpoint:
             return self.product
         return urlsplit(self.url).netloc or self.product
 
+    @property
     def is_encrypted(self) -> bool:
         """Whether what is sent can be read on no other machine."""
         return _is_safe(self.address, ())

@@ -5,11 +5,11 @@ import pytest
 from nbchat.chat.live_changes import LiveSettings
 from nbchat.config.api_keys import KEY_VARIABLES, Keys
 from nbchat.config.layers import settings
-from nbchat.config.policy_and_models import model_of
 from nbchat.errors import ConfigError
 from nbchat.jupyter.panel.queries.choices import models_list
 from nbchat.providers.connect import DEFAULT_MODELS, problem_of
 from nbchat.providers.endpoint import KEYRING_SERVICE
+from nbchat.providers.provider_table import SERVICES
 from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.storage.factory import build_agent
 from nbchat.storage.store import SessionStore
@@ -75,7 +75,7 @@ def test_a_wrong_key_can_be_typed_again(store):
 def test_a_provider_has_a_key_that_was_typed_set_or_kept(monkeypatch):
     keys = Keys()
     assert not any(map(keys.has, KEY_VARIABLES))
-    keys.add("openai", KEY, keep=False)
+    keys.add("openai", KEY)
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
     assert [kind for kind in KEY_VARIABLES if keys.has(kind)] == ["openai", "gemini"]
     assert not keys.has("local")
@@ -87,7 +87,7 @@ def test_a_provider_has_a_key_that_was_typed_set_or_kept(monkeypatch):
 
 def test_models_of_providers_with_a_typed_key_are_offered_as_such():
     keys = Keys()
-    keys.add("gemini", KEY, keep=False)
+    keys.add("gemini", KEY)
     listed = models_list(ScriptedProvider(), keys.has)
     assert any(name.startswith("gemini:") for name in listed.models)
     assert [each.provider for each in listed.without_key] == ["anthropic", "openai"]
@@ -95,7 +95,7 @@ def test_models_of_providers_with_a_typed_key_are_offered_as_such():
 
 def test_the_environment_comes_first_and_another_address_gets_nothing(monkeypatch):
     keys = Keys()
-    keys.add("openai", KEY, keep=False)
+    keys.add("openai", KEY)
     assert keys.reader("openai")() == KEY
     assert keys.reader("openai", "https://elsewhere.example/v1") is None
     monkeypatch.setenv("OPENAI_BASE_URL", "https://elsewhere.example/v1")
@@ -118,29 +118,49 @@ def test_a_key_appears_in_no_repr_setting_or_file(store, tmp_path):
 
 def test_a_kept_key_is_where_later_chats_look_for_it():
     ring = Keyring()
-    Keys(ring).add("anthropic", KEY, keep=True)
+    assert Keys(ring).add("anthropic", KEY) == "keyring"
     assert ring.kept == {(KEYRING_SERVICE, "ANTHROPIC_API_KEY"): KEY}
     assert Keys(ring).reader("anthropic") is None  # the connection reads it itself
 
 
 def test_every_provider_with_a_default_model_takes_a_key():
-    assert set(KEY_VARIABLES.values()) == {*DEFAULT_MODELS}
-    assert all(model_of(kind).startswith(f"{kind}:") for kind in KEY_VARIABLES)
+    assert {*KEY_VARIABLES.values()} > {*DEFAULT_MODELS}
+    names = {service.kind: service.key_variables for service in SERVICES}
+    assert all(KEY_VARIABLES[kind] == names[kind][0] for kind in KEY_VARIABLES)
 
 
-def test_a_locked_keyring_is_one_line_without_the_key():
+def test_a_key_that_no_keyring_keeps_is_used_in_this_kernel_only():
     keys = Keys(Keyring(is_locked=True))
-    with pytest.raises(
-        ConfigError, match="did not keep the key: RuntimeError"
-    ) as raised:
-        keys.add("anthropic", KEY, keep=True)
-    assert KEY not in str(raised.value)
-    assert keys.reader("anthropic") is None
+    assert keys.add("anthropic", KEY) == keys.place("anthropic") == "kernel"
+    assert keys.reader("anthropic")() == KEY
+    assert Keys().add("anthropic", KEY) == "kernel"  # a keyring that keeps nothing
+
+
+def test_a_key_of_ones_own_server_is_kept_for_its_address_alone():
+    ring, address = Keyring(), "https://models.example/v1"
+    assert Keys(ring).add("openai", KEY, base_url=address) == "keyring"
+    assert ring.kept == {(KEYRING_SERVICE, f"openai at {address}"): KEY}
+    again = Keys(ring)
+    assert again.place("openai", address) == "keyring"
+    assert (again.place("openai"), again.reader("openai")) == ("none", None)
+    assert again.reader("openai", "https://other.example/v1") is None
+
+
+def test_a_typed_key_replaces_that_of_the_environment_until_it_changes(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong")
+    keys = Keys()
+    keys.add("openai", KEY)
+    read = keys.reader("openai")
+    assert (read(), keys.place("openai")) == (KEY, "kernel")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-corrected")
+    assert read() == "sk-corrected"
+    assert keys.reader("openai") is None
+    assert keys.place("openai") == "environment"
 
 
 @pytest.mark.parametrize("text", ["", "  ", "two words", "sch\u00fcssel", "a\x00b"])
 def test_what_cannot_be_a_key_is_refused(text):
-    with pytest.raises(ConfigError, match="not a key"):
-        Keys().add("openai", text, keep=False)
+    with pytest.raises(ConfigError, match="isn't a key"):
+        Keys().add("openai", text)
     with pytest.raises(ConfigError, match="local takes no key"):
-        Keys().add("local", KEY, keep=False)
+        Keys().add("local", KEY)

@@ -8,7 +8,6 @@ from notebook_desk import Desk
 from panel_views import Panel
 
 from nbchat.agent.agent import Agent
-from nbchat.config.api_keys import KEY_VARIABLES
 from nbchat.errors import ConfigError
 from nbchat.testing import ScriptedProvider
 
@@ -19,7 +18,11 @@ def offered(**notebook) -> list[str]:
     panel = Panel(Agent(ScriptedProvider()), resolver=Desk(**notebook))
     answer = panel.answer_to(type="start")
     panel.close()
-    assert [each["provider"] for each in answer["providers"]] == list(KEY_VARIABLES)
+    assert [each["provider"] for each in answer["providers"]] == [
+        "anthropic",
+        "openai",
+        "gemini",
+    ]
     assert answer["trial"]["model"] == "local:smollm2"
     return [each["label"] for each in answer["suggestions"]]
 
@@ -38,18 +41,23 @@ def test_suggestions_come_from_the_notebook():
 def test_a_typed_key_goes_to_the_chat_and_comes_back_nowhere():
     used = []
 
-    def use(agent, kind, key, *, keep):
+    def use(agent, kind, key):
         if kind == "local":
             raise ConfigError("local takes no key")
-        used.append((kind, key, keep))
+        used.append((kind, key))
+        return "keyring"
 
     panel = Panel(Agent(ScriptedProvider()), use_key=use)
     assert panel.snapshot()["state"]["takes_keys"]
-    answer = panel.answer_to(type="use_key", provider="openai", key=KEY, keep=False)
-    assert answer == {"type": "key_used", "model": "scripted:model"}
-    assert used == [("openai", KEY, False)]
+    answer = panel.answer_to(type="use_key", provider="openai", key=KEY)
+    assert answer == {
+        "type": "key_used",
+        "model": "scripted:model",
+        "place": "keyring",
+    }
+    assert used == [("openai", KEY)]
     panel.sent.clear()
-    refused = panel.answer_to(type="use_key", provider="local", key=KEY, keep=True)
+    refused = panel.answer_to(type="use_key", provider="local", key=KEY)
     assert refused == {"type": "refused", "reason": "local takes no key"}
     assert KEY not in json.dumps(
         [panel.sent, panel.snapshot(), panel.get_state()], default=str
