@@ -18,7 +18,8 @@ NbchatError                   a line for the person, then lines of details
 └── ProviderError             the model's server failed
     ├── AuthenticationFailed  401, 403: no key, a wrong key, or a key without permission
     │   └── KeyWithheld       a server wants a key, and got none of another's
-    ├── RequestRefused        400, 404 and other faults of the request: unknown model
+    ├── RequestRefused        400, 404 and other faults of the request
+    │   └── UnknownModel      404: the server has no such model
     ├── ContextOverflow       the request is longer than the model's window
     ├── QuotaExhausted        429 for money or plan: waiting does not help
     ├── RateLimited           429: waiting helps
@@ -139,7 +140,11 @@ class KeyWithheld(AuthenticationFailed):
 
 
 class RequestRefused(ProviderError):
-    """The server refuses the request: unknown model, bad parameter."""
+    """The server refuses the request, such as for a bad parameter."""
+
+
+class UnknownModel(RequestRefused):
+    """The server has no such model."""
 
 
 class ContextOverflow(ProviderError):

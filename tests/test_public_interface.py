@@ -48,7 +48,7 @@ SIGNATURES = {
     "build_agent": "config * tools system tool_choice approve session store namespace "
     "connects_later",
     "map_agents": "make_agent rows * key prompt output workers executor budget store "
-    "name redo_changed on_error batch",
+    "name redo_changed on_error batch start",
     "MapRun.wait": "self timeout_seconds",
     "MapRun.table": "self * wait",
     "connect": "model * base_url api_key window api_key_hosts headers proxy options",

@@ -3,14 +3,21 @@
 What a stopped or broken reply produced is kept, with what it cost.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
 from nbchat.agent.approvals import approvals_of
-from nbchat.agent.budget import Meter, check_price
+from nbchat.agent.budget import check_price
 from nbchat.agent.compactor import Compactor, Conversation
 from nbchat.agent.context_tools import with_kept_promises
 from nbchat.agent.running_turn import StopFlag, TurnOptions
@@ -95,7 +102,8 @@ class TurnRunner:
 
         `request` asks for the rest of an answer that was cut off, or for all of it.
         """
-        yield from self.answer_open_calls(INTERRUPTED)
+        repeatable = self._repeatable_calls()
+        yield from self.answer_open_calls(INTERRUPTED, but=repeatable)
         if self._agent.session.transcript[-1].is_incomplete:
             yield self.append(Entry("user", request, tool_args=REQUESTED))
 
@@ -141,7 +149,7 @@ class TurnRunner:
         with ExitStack() as running:
             for meter in options.meters:
                 running.enter_context(meter.running())
-                self._check_price(meter)
+                check_price(meter, self._agent.provider)
             reason = yield from self._steps(steps, options)
             if not options.is_used_up:
                 later = self._agent.compacts_later
@@ -154,6 +162,7 @@ class TurnRunner:
         self, steps: list[Reply], options: TurnOptions
     ) -> Generator[Event, None, StopReason]:
         """Ask and run tools until the model has nothing more to call."""
+        yield from self._tool_calls.run(self._repeatable_calls(), options.stop)
         invalid: list[str] = []
         while len(steps) < self._agent.max_steps:
             if options.is_used_up:
@@ -211,11 +220,6 @@ class TurnRunner:
             provider, request, stop=options.stop, live=not options.unread.is_set()
         )
         return (yield from keep_partial(stream, self._append_partial, self._publish))
-
-    def _check_price(self, meter: Meter) -> None:
-        provider = self._agent.provider
-        is_priced = self._is_local or provider.info().prices is not None
-        check_price(meter, is_priced=is_priced, model=provider.name)
 
     def _append_partial(self, entries: tuple[Entry, ...]) -> Events:
         if entries:
@@ -284,10 +288,17 @@ class TurnRunner:
             counter.count_entry(entry)
         return events.EntryAdded(position, entry, usage)
 
-    def answer_open_calls(self, reason: str) -> Events:
+    def _repeatable_calls(self) -> list[Entry]:
+        """Open calls of idempotent tools, whose results were lost."""
+        names = {each.name for each in self._agent.tools if each.idempotent}
+        calls = open_calls(self._agent.session.history)
+        return [each for each in calls if each.tool_name in names]
+
+    def answer_open_calls(self, reason: str, but: Sequence[Entry] = ()) -> Events:
         """Answer every call that will not run, so that the history stays legal."""
         for call in open_calls(self._agent.session.history):
-            yield self.append(failed_result(call, reason))
+            if call not in but:
+                yield self.append(failed_result(call, reason))
 
 
 def keep_partial(

@@ -17,16 +17,15 @@ from nbchat.agent.map_rows import (
     RowTask,
     asked_of,
     begun_turn,
+    failed,
     finished,
     known_result,
-    save_call,
+    observe,
     unsaved_note,
-    used,
 )
 from nbchat.agent.running_turn import Turn
 from nbchat.agent.structured_output import output_type
 from nbchat.conversation.events import RequestQueued
-from nbchat.conversation.returned_values import error_line
 from nbchat.errors import ProviderError, Stopped
 from nbchat.providers.base import Provider, Reply, ReplyStream, Request
 
@@ -106,7 +105,7 @@ class BatchDriver:
             agent.send = self._sender(task, agent)
             return BegunRow(task, agent, begun_turn(agent, task, output))
         except Exception as error:  # noqa: BLE001  # a row of the table
-            return task.failed(error_line(error))
+            return failed(error, task, [])
 
     def _sender(self, task: RowTask, agent: Agent) -> Callable[..., ReplyStream]:
         def send(
@@ -118,10 +117,7 @@ class BatchDriver:
         ) -> ReplyStream:
             del live  # a batch brings whole replies
             if self._batches is None:
-                # Not at the top: it imports the SDKs of all batch APIs.
-                from nbchat.providers.batches import batches_of  # noqa: PLC0415
-
-                self._batches = batches_of(provider)
+                self._batches = _batches_of(provider)
             length = len(agent.session.transcript)
             is_plain = request.output_schema is None
             name = f"{task.session_id}-{length}{'p' if is_plain else ''}"
@@ -184,6 +180,18 @@ class BatchDriver:
                 del self._open[batch_id]
 
 
+def check_batches(provider: Provider) -> None:
+    """Raise ConfigError for a provider without a batch API."""
+    _batches_of(provider)
+
+
+def _batches_of(provider: Provider) -> "Batches":
+    # Not at the top: it imports the SDKs of all batch APIs.
+    from nbchat.providers.batches import batches_of  # noqa: PLC0415
+
+    return batches_of(provider)
+
+
 @dataclass(frozen=True, slots=True)
 class BegunRow:
     """A row that waits for replies."""
@@ -197,10 +205,10 @@ def _advanced(row: BegunRow) -> Result | None:
     """The result of a row; None where it waits for a reply."""
     try:
         for event in row.turn:
-            save_call(event, row.agent)
+            observe(event, row.agent, row.task.control)
             if isinstance(event, RequestQueued):
                 return None
         result = finished(row.turn, row.task, [row.turn])
     except Exception as error:  # noqa: BLE001  # a row of the table
-        result = row.task.failed(error_line(error), **used([row.turn], row.task))
+        result = failed(error, row.task, [row.turn])
     return replace(result, note=unsaved_note(row.agent))

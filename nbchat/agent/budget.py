@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nbchat.conversation.entries import Compaction, Usage
@@ -22,6 +22,10 @@ from nbchat.conversation.events import (
     UsageReported,
 )
 from nbchat.errors import ConfigError
+from nbchat.providers.base import Provider
+from nbchat.providers.model_info import Prices
+
+LIMITS = ("dollars", "tokens", "seconds", "steps")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +38,27 @@ class Budget:
     seconds: float | None = None
     """Time while a turn runs."""
     steps: int | None = None
+    prices: Prices | None = None
+    """Of a model whose price nbchat doesn't know."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a negative limit."""
-        for each in fields(self):
-            limit = getattr(self, each.name)
-            if limit is not None and not limit >= 0:
-                raise ConfigError(f"a budget of {limit} {each.name} is negative")
+        for name, limit in self.limits.items():
+            if not limit >= 0:
+                raise ConfigError(f"a budget of {limit} {name} is negative")
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits that are set, by name."""
+        limits = {name: getattr(self, name) for name in LIMITS}
+        return {name: limit for name, limit in limits.items() if limit is not None}
+
+    def priced(self, usage: Usage) -> Usage:
+        """The usage with its cost by `prices`, where it has none."""
+        if self.prices is None or usage.priced_tokens:
+            return usage
+        dollars, tokens = self.prices.cost(usage), usage.total_tokens
+        return replace(usage, dollars=dollars, priced_tokens=tokens)
 
 
 class Meter:
@@ -79,18 +97,16 @@ class Meter:
                 "seconds": self._elapsed(),
                 "steps": self.steps,
             }
-        limits = {name: getattr(self.budget, name) for name in used}
-        left = {
+        left: dict[str, Any] = {
             name: max(limit - used[name], 0)
-            for name, limit in limits.items()
-            if limit is not None
+            for name, limit in self.budget.limits.items()
         }
         return replace(self.budget, **left)
 
     @property
     def is_used_up(self) -> bool:
         """Whether nothing is left of one of the limits."""
-        return 0 in (getattr(self.left, each.name) for each in fields(self.budget))
+        return 0 in self.left.limits.values()
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -118,7 +134,7 @@ class Meter:
     def add(self, usage: Usage, *, steps: int = 0) -> None:
         """Count usage and requests."""
         with self._lock:
-            self.used += usage
+            self.used += self.budget.priced(usage)
             self.steps += steps
 
     def _add_summary(self, record: Compaction) -> None:
@@ -126,7 +142,7 @@ class Meter:
         with self._lock:
             if self._summaries.get(record.id) != record.cost:
                 self._summaries[record.id] = record.cost
-                self.used += record.cost
+                self.used += self.budget.priced(record.cost)
 
     def _elapsed(self) -> float:
         running = time.monotonic() - self._began_at if self._running else 0.0
@@ -138,12 +154,16 @@ def meter_of(budget: "Budget | Meter | None") -> Meter | None:
     return Meter(budget) if isinstance(budget, Budget) else budget
 
 
-def check_price(meter: Meter, *, is_priced: bool, model: str) -> None:
+def check_price(meter: Meter, provider: Provider) -> None:
     """Raise ConfigError for a budget in dollars of a model without a known price."""
-    if meter.budget.dollars is not None and not is_priced:
+    if meter.budget.dollars is None or meter.budget.prices is not None:
+        return
+    is_free = provider.name.startswith("local:")
+    if not is_free and provider.info().prices is None:
         raise ConfigError(
-            f"the price of {model} is unknown, so a budget in dollars cannot be kept; "
-            "use Budget(tokens=...)"
+            f"The price of {provider.name} is unknown, so a budget in dollars can't "
+            "be kept. Use Budget(tokens=...), or pass Budget(dollars=..., "
+            "prices=Prices(...))."
         )
 
 

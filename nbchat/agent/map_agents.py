@@ -13,16 +13,26 @@ never ends the run. Rows are read one by one, so that their number does not matt
 
 import logging
 import queue
+import re
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
+from contextlib import suppress
 from dataclasses import replace
+from pickle import PickleError
 from typing import Any
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.batch_driver import POLL_SECONDS, BatchDriver
-from nbchat.agent.budget import Budget, meter_of
+from nbchat.agent.batch_driver import POLL_SECONDS, BatchDriver, check_batches
+from nbchat.agent.budget import Budget, check_price, meter_of
 from nbchat.agent.live_output import LiveDisplay, live_display
 from nbchat.agent.map_results import (
     CHANGED_NOTES,
@@ -34,11 +44,14 @@ from nbchat.agent.map_results import (
     table_of,
 )
 from nbchat.agent.map_rows import (
+    MOST_RETRIES,
     Control,
     MakeAgent,
     Prompts,
     Row,
     RowTask,
+    first_agent,
+    pause_before,
     recipe_of,
     run_row,
     session_id_of,
@@ -57,8 +70,20 @@ FAILURES_SHOWN = 5
 AHEAD = 2
 """Rows that are handed out for each worker: one runs, one waits."""
 
+PROBE_SECONDS = 2.0
+"""How long the first row is asked alone: an unknown model is refused in less."""
+
+FIRST_ROWS, ALIKE = 20, 10
+"""A run stops when so many of its first rows fail with one cause."""
+
+MOST_PASSES = 3
+"""Times that a row is asked again, after others, where its failure may pass."""
+
 LOOKED_UP = 200
 """Rows whose results are looked up in the store at once."""
+
+UNSENDABLE = (PickleError, TypeError, AttributeError)
+"""Of a row that cannot be sent to another process."""
 
 Arrived = queue.SimpleQueue[tuple[RowTask, Future[Result]]]
 
@@ -81,6 +106,7 @@ def map_agents(
     redo_changed: bool = False,
     on_error: Callable[[Result], object] | None = None,
     batch: bool | float = False,
+    start: bool = True,
 ) -> "MapRun":
     """Run an agent of its own for each row; returns the run at once.
 
@@ -94,7 +120,11 @@ def map_agents(
     `redo_changed` done again. `on_error` gets each failed row. `batch` sends all
     requests, those after tool calls too, through the batch API of OpenAI or Anthropic:
     at half the price, within a day; a number is the seconds between two looks. Tools
-    then run one after the other in this process.
+    then run one after the other in this process. With `start=False` nothing is asked
+    until `resume()`.
+
+    Raises ConfigError for what would fail in every row, such as an unknown model: for
+    that the first row is asked alone, and waited for up to two seconds.
     """
     if workers < 1:
         raise ConfigError(f"workers={workers}: use at least 1")
@@ -104,7 +134,7 @@ def map_agents(
         raise ConfigError(f"rows is {type(rows).__name__}; use a DataFrame or a list")
     output_type(output)  # raises ConfigError
     run_name = name or getattr(make_agent, "__qualname__", "") or "agents"
-    return MapRun(
+    run = MapRun(
         Prompts(make_agent, rows, key, prompt),
         Control(meter_of(budget)),
         output=output,
@@ -115,7 +145,8 @@ def map_agents(
         redo_changed=redo_changed,
         on_error=on_error,
         batch=batch,
-    ).resume()
+    )
+    return run.begin() if start else run
 
 
 class MapRun:
@@ -153,7 +184,8 @@ class MapRun:
         self._redo_changed = redo_changed
         self._on_error = on_error
         self._batch = batch
-        self._recipe = ""
+        agent = self._checked_agent()
+        self._recipe = recipe_of(agent, prompts.make_agent, output) if agent else ""
         self._new = self._new_tasks()
         self._seen: set[int] = set()
         """A number for each key: about 80 bytes a row, all that grows with the rows."""
@@ -161,6 +193,18 @@ class MapRun:
         """Rows to continue with, before new ones are read."""
         self._failed: dict[str, RowTask] = {}
         self._newest_failures: deque[Result] = deque(maxlen=FAILURES_SHOWN)
+        self._causes: list[str] = []
+        """Of the first rows, why each has failed; empty for one that has not."""
+        self._held: dict[str, tuple[RowTask, Result]] = {}
+        """Failures among them, which are kept when the run goes on."""
+        self._refusal = ""
+        """Why no row can work, or the first ones did not."""
+        self._later: list[tuple[float, RowTask, Result]] = []
+        """Rows whose failure may pass, with the time at which they are asked again."""
+        self._passes: dict[str, tuple[int, int]] = {}
+        """How often they were, and how many rows were done then."""
+        self._probe_end = 0.0
+        self._deaths = 0
         self._thread: threading.Thread | None = None
         self._display: LiveDisplay | None = None
 
@@ -176,7 +220,7 @@ class MapRun:
             "Rate": self.counts.rate_text(is_running=self.is_running),
             "Cost": self.counts.cost_text,
             "Errors": "\n".join(f"{each.key}: {each.error}" for each in failures),
-            "Note": self.problem or self._budget_note or self._changed_note,
+            "Note": self._note,
         }
         shown = {name: text for name, text in rows.items() if text}
         return html_table(f"Run {self.name}", shown)
@@ -192,12 +236,33 @@ class MapRun:
             self._display = display
             display.follow(self)
 
+    def _checked_agent(self) -> Agent | None:
+        """The first row's agent; raises ConfigError for what fails in every row."""
+        row = self._prompts.first()
+        if row is None:
+            return None
+        agent = first_agent(self._prompts.make_agent, row)
+        if (meter := self._control.meter) is not None:
+            check_price(meter, agent.provider)
+        if self._batch:
+            check_batches(agent.provider)
+        return agent
+
+    def begin(self) -> "MapRun":
+        """Start; raises ConfigError if the first answer shows that no row can work."""
+        self.resume()
+        self._control.began.wait(PROBE_SECONDS)
+        if self._refusal:
+            self.wait()
+            raise ConfigError(self._refusal)
+        return self
+
     @property
     def state(self) -> str:
         """Running, finished, failed, stopped, or out of budget."""
         if self.is_running:
             return "stopping" if self._control.stop.is_set() else "running"
-        if self._has_failed:
+        if self._has_failed or self._refusal:
             return "failed"
         if self._is_complete:
             return "finished"
@@ -229,6 +294,10 @@ class MapRun:
         """Continue after a stop; does nothing while rows are being worked on."""
         if not self.is_running:
             self._control.stop.clear()
+            if self._refusal:
+                self.problem = self._refusal = ""
+            self._causes.clear()
+            self._probe_end = time.monotonic() + PROBE_SECONDS
             self._thread = threading.Thread(target=self._drive, name="nbchat-map")
             self._thread.start()
             if self._display is not None:
@@ -247,7 +316,12 @@ class MapRun:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The results so far as dictionaries, in the order of the rows."""
-        return map(Result.as_row, self._results)
+        found: Results = self._results
+        if held := [result for _, result in self._held.values()]:
+            found = MemoryResults(found)
+            for each in held:
+                found.put(each)
+        return map(Result.as_row, found)
 
     def table(self, *, wait: bool = True) -> Any:
         """A DataFrame: key, fields of the value, stop_reason, error, tokens, session.
@@ -274,6 +348,21 @@ class MapRun:
     def _is_out_of_budget(self) -> bool:
         meter = self._control.meter
         return meter is not None and meter.is_used_up
+
+    @property
+    def _note(self) -> str:
+        """What a person should know of the run."""
+        notes = (self.problem, self._budget_note, self._failed_note, self._changed_note)
+        return "\n".join(filter(None, notes))
+
+    @property
+    def _failed_note(self) -> str:
+        """How to try the failed rows again."""
+        if self.is_running or not self._failed:
+            return ""
+        count = len(self._failed)
+        rows = "1 row" if count == 1 else f"{count:,} rows"
+        return f"{rows} failed. run.retry_failed() tries them again."
 
     @property
     def _budget_note(self) -> str:
@@ -305,26 +394,33 @@ class MapRun:
         except Exception as error:  # noqa: BLE001  # a fault in here, or in a store
             self._fail(error)
         finally:
+            self._keep_held()
             self.counts.end()
+            self._control.began.set()
 
     def _drive_executor(self) -> None:
         """Hand out rows and take their results until there are no more."""
-        own = (
-            None if self._executor else ThreadPoolExecutor(self._workers, "nbchat-row")
-        )
-        executor = own or self._executor
+        executor = self._executor or ThreadPoolExecutor(self._workers, "nbchat-row")
         arrived: Arrived = queue.SimpleQueue()
-        while executor is not None:
-            while self.counts.running < self._workers * AHEAD:
+        while True:
+            most = 1 if self._is_probing else self._workers * AHEAD
+            while self.counts.running < most:
                 task = self._next_task()
                 if task is None:
                     break
                 executor = self._submit(executor, task, arrived)
             if not self.counts.running:
                 break
-            self._take(*arrived.get())
-        if own is not None:
-            own.shutdown(wait=False)
+            with suppress(queue.Empty):
+                self._take(*arrived.get(timeout=0.02 if self._is_probing else None))
+        if executor is not self._executor:
+            executor.shutdown(wait=False)
+
+    @property
+    def _is_probing(self) -> bool:
+        """Whether the first row is asked alone."""
+        is_early = not self._executor and time.monotonic() < self._probe_end
+        return is_early and not self._control.began.is_set()
 
     def _drive_batches(self) -> None:
         seconds = POLL_SECONDS if self._batch is True else float(self._batch)
@@ -337,11 +433,30 @@ class MapRun:
             return None
         if self._waiting:
             return self._waiting.popleft()
+        if (task := self._due()) is not None:
+            return task
         try:
-            return next(self._new, None)
+            return next(self._new, None) or self._awaited()
         except Exception as error:  # noqa: BLE001  # whatever reading a row raises
             self._fail(error)  # what runs is still taken
             return None
+
+    def _due(self) -> RowTask | None:
+        """A row whose failure may have passed by now."""
+        now = time.monotonic()
+        due = next((each for each in self._later if each[0] <= now), None)
+        if due is None:
+            return None
+        self._later.remove(due)
+        return due[1]
+
+    def _awaited(self) -> RowTask | None:
+        """The next such row where nothing else is left to do, once it is time."""
+        if not self._later or self.counts.running:
+            return None
+        first = min(at for at, _, _ in self._later)
+        self._control.stop.wait(max(first - time.monotonic(), 0))
+        return self._due() if self._may_begin else None
 
     def _fail(self, error: Exception) -> None:
         logger.error("the run %s ended", self.name, exc_info=error)
@@ -358,19 +473,35 @@ class MapRun:
         task: RowTask,
         arrived: "Arrived",
     ) -> Executor:
-        """Hand out a row; an executor that has died is replaced by threads here."""
+        """Hand out a row; processes that have died are replaced, or else by threads."""
         try:
             future = executor.submit(run_row, task)
         except (BrokenExecutor, RuntimeError) as error:
-            self.problem = (
-                f"the executor died ({error_line(error)}); the rest runs in threads"
-            )
-            logger.warning("%s", self.problem)
-            executor = ThreadPoolExecutor(self._workers, "nbchat-row")
+            executor = self._replaced(executor, error)
             future = executor.submit(run_row, task)
         self.counts.running += 1
         future.add_done_callback(lambda done: arrived.put((task, done)))
         return executor
+
+    def _replaced(self, executor: Executor, error: Exception) -> Executor:
+        """Other processes, at most three times; after that threads of this process.
+
+        Rows that were running as it died may have ended it, so none runs in a thread.
+        """
+        self._deaths += 1
+        line = f"the executor died ({error_line(error)})"
+        if isinstance(executor, ProcessPoolExecutor) and self._deaths <= MOST_PASSES:
+            logger.warning("%s; other processes continue", line)
+            kept = vars(executor)
+            return ProcessPoolExecutor(kept["_max_workers"], kept["_mp_context"])
+        self.problem = f"{line}; the rest runs in threads"
+        logger.warning("%s", self.problem)
+        lost = [each for each in self._later if each[2].failure == "lost"]
+        self._later = [each for each in self._later if each not in lost]
+        for _, task, result in lost:
+            self._keep(result)
+            self._finish(task, result)
+        return ThreadPoolExecutor(self._workers, "nbchat-row")
 
     def _take(self, task: RowTask, future: "Future[Result]") -> None:
         """Take the result of a worker, or the fault that ended it."""
@@ -378,7 +509,10 @@ class MapRun:
         try:
             result = future.result()
         except BaseException as error:  # noqa: BLE001  # whatever ended a worker
-            result = task.failed(f"the executor lost this row: {error_line(error)}")
+            result = task.failed(
+                f"the executor lost this row: {error_line(error)}",
+                failure="row" if isinstance(error, UNSENDABLE) else "lost",
+            )
         self._take_result(task, result)
 
     def _take_result(self, task: RowTask, result: Result) -> None:
@@ -388,11 +522,82 @@ class MapRun:
             self._waiting.append(task)
             self.counts.add(result, is_finished=False)
             return
-        self._keep(result)
+        if self._ends_run(task, result) or self._postpones(task, result):
+            self.counts.add(result, is_finished=False)
+        elif result.error and len(self._causes) < FIRST_ROWS:
+            self._held[result.key] = (task, result)
+            self._finish(task, result)
+        else:
+            self._keep_held()
+            self._keep(result)
+            self._finish(task, result)
+        self._control.began.set()
+
+    def _finish(self, task: RowTask, result: Result) -> None:
         self.counts.add(result)
         if result.error:
             self._note_failure(task, result)
             self._tell(result)
+
+    def _ends_run(self, task: RowTask, result: Result) -> bool:
+        """Whether the other rows would fail as this one did; the run then stops.
+
+        What has failed so is asked again when the run continues.
+        """
+        is_new = not (self.counts.done or self.counts.skipped)
+        if self._refusal and result.error:
+            self._waiting.append(task)
+            return True
+        if result.failure == "account" or (result.failure == "setup" and is_new):
+            self._refuse(task, result, result.error)
+            return True
+        if len(self._causes) == FIRST_ROWS:
+            return False
+        self._causes.append(_cause_of(result))
+        alike = self._causes.count(self._causes[-1])
+        if not result.error or alike < ALIKE:
+            return False
+        self._refuse(
+            task,
+            result,
+            f"Stopped, because {alike} of the first {len(self._causes)} rows failed "
+            f"with the same error: {result.error}. When its cause is gone, run the "
+            "cell again or call run.resume().",
+        )
+        return True
+
+    def _refuse(self, task: RowTask, result: Result, reason: str) -> None:
+        self.problem = self._refusal = reason
+        self._newest_failures.append(result)
+        self._waiting.append(task)
+        for each, _ in self._held.values():
+            self.counts.failed -= 1
+            self.counts.worked -= 1
+            self._failed.pop(each.row.key, None)
+            self._waiting.append(each)
+        self._held.clear()
+        self.stop()
+
+    def _postpones(self, task: RowTask, result: Result) -> bool:
+        """Whether a row is asked again later, because its failure may pass.
+
+        Not where no row has worked since it was asked last.
+        """
+        if result.failure not in ("passing", "lost"):
+            return False
+        passes, done = self._passes.get(task.row.key, (0, -1))
+        if passes == MOST_PASSES or self.counts.done == done:
+            return False
+        self._passes[task.row.key] = (passes + 1, self.counts.done)
+        pause = 0 if result.failure == "lost" else pause_before(MOST_RETRIES + passes)
+        self._later.append((time.monotonic() + pause, task, result))
+        return True
+
+    def _keep_held(self) -> None:
+        """Keep the failures of the first rows, now that the run goes on."""
+        for _, result in self._held.values():
+            self._keep(result)
+        self._held.clear()
 
     def _note_failure(self, task: RowTask, result: Result) -> None:
         """Show the error; a row that cannot be asked is not tried again."""
@@ -422,10 +627,6 @@ class MapRun:
     def _new_tasks(self) -> Iterator[RowTask]:
         """The rows that are not finished, looked up in the store some at a time."""
         for chunk in self._chunks():
-            if not self._recipe:
-                self._recipe = recipe_of(
-                    self._prompts.make_agent, chunk[0], self._output
-                )
             known = self._results.find([row.key for row in chunk])
             for row in chunk:
                 task = self._task(row, known.get(row.key))
@@ -472,6 +673,7 @@ class MapRun:
         if known is not None and attempt == 0:
             task = replace(task, session_id=known.session_id, attempt=known.attempt)
             self.counts.skip(known)
+            self._control.began.set()
             if known.error:
                 self._note_failure(task, known)
             return None
@@ -495,3 +697,9 @@ class MapRun:
             store=self._store,
             control=self._control,
         )
+
+
+def _cause_of(result: Result) -> str:
+    """An error without what differs from row to row; empty without one."""
+    named = result.error.replace(result.key, "KEY")
+    return re.sub(r"\d+", "0", named)

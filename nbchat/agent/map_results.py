@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from nbchat.agent.running_turn import SessionAutosave
 from nbchat.conversation.entries import Usage
@@ -18,6 +18,10 @@ CHANGED_NOTES = {
     (True, True): "input, agent or output type have changed since",
 }
 """Notes on a finished row, by whether its input and its recipe have changed."""
+
+Failure = Literal["row", "passing", "lost", "setup", "account"]
+"""What an error is about: this row, a server that may work soon, a dead worker, how
+every row is asked, or the key."""
 
 BAR_LENGTH = 20
 MINUTE, HOUR = 60, 3_600
@@ -35,6 +39,7 @@ class Result:
     """The answer's value as JSON has it; its text where no `output` was asked for."""
     stop_reason: str = ""
     error: str = ""
+    failure: Failure | Literal[""] = ""
     note: str = ""
     input_tokens: int = 0
     output_tokens: int = 0

@@ -18,16 +18,30 @@ from pydantic_core import to_jsonable_python
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.budget import Meter
-from nbchat.agent.map_results import Result, ResultStore
+from nbchat.agent.map_results import Failure, Result, ResultStore
 from nbchat.agent.running_turn import STOP_NOTES, Turn
 from nbchat.agent.structured_output import InvalidValue, OutputType, output_type
 from nbchat.conversation.entries import Usage
-from nbchat.conversation.events import Event, ToolRequested, UsageReported
+from nbchat.conversation.events import (
+    ContentLeftOut,
+    Event,
+    ToolRequested,
+    UsageReported,
+)
 from nbchat.conversation.json_schemas import schema_text
 from nbchat.conversation.returned_values import error_line
 from nbchat.conversation.session import Session
+from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import has_unfinished_turn
-from nbchat.errors import ConfigError, ProviderError, SessionNotFound, StoreError
+from nbchat.errors import (
+    AuthenticationFailed,
+    ConfigError,
+    ProviderError,
+    QuotaExhausted,
+    SessionNotFound,
+    StoreError,
+    UnknownModel,
+)
 from nbchat.providers.retries import with_jitter
 
 MakeAgent = Agent | Callable[..., Agent]
@@ -41,6 +55,11 @@ MOST_RETRIES = 3
 
 RETRY_SECONDS = 1.0
 """Before the first of them, and doubled for each other."""
+
+
+def pause_before(attempt: int) -> float:
+    """Seconds until a row is tried again, from 0 for its first attempt."""
+    return with_jitter(RETRY_SECONDS * 2**attempt, RETRY_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +95,23 @@ class Prompts:
         self._rows = rows
         self._key = key
         self._prompt = prompt
+        self._left: Iterator[Row] = self._read()
 
     def __iter__(self) -> Iterator[Row]:
+        """The rows that were not read yet."""
+        return self._left
+
+    def first(self) -> Row | None:
+        """The first row, which stays to be read; None without one."""
+        try:
+            row = next(self._left, None)
+        except Exception as error:  # noqa: BLE001  # whatever reading a row raises
+            self._left = _raising(error)
+            return None
+        self._left = chain([] if row is None else [row], self._left)
+        return row
+
+    def _read(self) -> Iterator[Row]:
         """The rows; one without a key or a prompt has a `problem`."""
         for number, item in zip(count(), _items(self._rows), strict=False):
             try:
@@ -102,6 +136,8 @@ class Control:
         """`meter` counts for all rows together."""
         self.meter = meter
         self.stop = Flag()
+        self.began = Flag()
+        """Set when a model has answered, or a row has ended."""
         self.refused_schemas: set[tuple[str, str]] = set()
         """What one row has learned of the server, all others need not."""
 
@@ -168,10 +204,10 @@ def run_row(task: RowTask) -> Result:
         for turn in _tried(agent, task, output):
             turns.append(turn)
             for event in turn:
-                save_call(event, agent)
+                observe(event, agent, task.control)
         result = finished(turns[-1], task, turns)
     except Exception as error:  # noqa: BLE001  # a row of the table, whatever it was
-        result = task.failed(error_line(error), **used(turns, task))
+        result = failed(error, task, turns)
     note = unsaved_note(agent)
     return _with(result, seconds=round(time.monotonic() - began, 3), note=note)
 
@@ -188,14 +224,47 @@ def _tried(agent: Agent, task: RowTask, output: OutputType | None) -> Iterator[T
         may_pass = isinstance(error, ProviderError) and error.is_retryable
         if not may_pass or attempt == MOST_RETRIES or not agent.can_retry:
             return
-        if stop.wait(with_jitter(RETRY_SECONDS * 2**attempt, RETRY_SECONDS)):
+        if stop.wait(pause_before(attempt)):
             return
 
 
-def save_call(event: Event, agent: Agent) -> None:
-    """Save a call before its tool runs: after a kill its result must be unknown."""
-    if isinstance(event, ToolRequested):
-        unsaved_note(agent)  # a broken store does not end the run
+def observe(event: Event, agent: Agent, control: Control) -> None:
+    """Save a call before its tool runs: after a kill its result must be unknown.
+
+    Raises ConfigError where the server refuses a tool: rows without it would be wrong.
+    """
+    match event:
+        case ToolRequested():
+            unsaved_note(agent)  # a broken store does not end the run
+        case UsageReported():
+            control.began.set()
+        case ContentLeftOut(parts, model, reason):
+            if refused := [each for each in parts if each.startswith("the tool ")]:
+                raise ConfigError(
+                    f"{model} doesn't take {refused[0]}, so no row was asked without "
+                    f"it. Change its arguments or remove it. ({reason})"
+                )
+
+
+def failed(error: Exception, task: RowTask, turns: Sequence[Turn]) -> Result:
+    """The result of a row that an error has ended."""
+    for turn in turns[-1:]:
+        turn.close()
+    calls = any(isinstance(e, ToolRequested) for turn in turns for e in turn.events)
+    failure = failure_of(error)
+    if failure == "passing" and calls and task.store is None:
+        failure = "row"  # it would begin anew, and call its tools again
+    return task.failed(error_line(error), failure=failure, **used(turns, task))
+
+
+def failure_of(error: Exception) -> Failure:
+    """What an error is about."""
+    if isinstance(error, AuthenticationFailed | QuotaExhausted):
+        return "account"
+    if isinstance(error, ConfigError | UnknownModel):
+        return "setup"
+    is_passing = isinstance(error, ProviderError) and error.is_retryable
+    return "passing" if is_passing else "row"
 
 
 def unsaved_note(agent: Agent | None) -> str:
@@ -293,12 +362,39 @@ def takes_row(make_agent: Callable[..., object]) -> bool:
     )
 
 
-def recipe_of(make_agent: MakeAgent, row: Row, output: Any) -> str:
-    """A hash of how rows are worked on: code, model, prompt, tools and output.
+def first_agent(make_agent: MakeAgent, row: Row) -> Agent:
+    """The agent of the first row; raises ConfigError if there is none."""
+    try:
+        agent = new_agent(make_agent, row)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"make_agent failed for the first row: {error_line(error)}"
+        ) from error
+    for each in agent.tools:
+        if names := _without_type(each):
+            raise ConfigError(
+                f"The argument {names[0]} of the tool {each.name} has no type, so the "
+                f"model would always pass text. Write {names[0]}: int, for example."
+            )
+    return agent
 
-    Raises what `make_agent` raises for the first row.
-    """
-    agent = new_agent(make_agent, row)
+
+def _without_type(tool: Tool) -> list[str]:
+    if tool.arguments is None:  # its schema came from elsewhere
+        return []
+    parameters = inspect.signature(tool.function).parameters.values()
+    return [
+        each.name
+        for each in parameters
+        if each.annotation is each.empty
+        and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+
+
+def recipe_of(agent: Agent, make_agent: MakeAgent, output: Any) -> str:
+    """A hash of how rows are worked on: code, model, prompt, tools and output."""
     is_same = isinstance(make_agent, Agent) or not takes_row(make_agent)
     wanted = output_type(output)
     parts = [
@@ -345,6 +441,7 @@ def used(turns: Sequence[Turn], task: RowTask) -> dict[str, Any]:
     if not turns:
         return {}
     usage, meter = sum((each.usage for each in turns), Usage()), task.control.meter
+    usage = meter.budget.priced(usage) if meter else usage
     events = chain.from_iterable(each.events for each in turns)
     return {
         "input_tokens": usage.input_tokens,
@@ -369,6 +466,11 @@ def _items(rows: Iterable[Any]) -> Iterator[Any]:
     names = [str(each) for each in columns]
     for values in rows.itertuples(index=False, name=None):
         yield dict(zip(names, values, strict=True))
+
+
+def _raising(error: Exception) -> Iterator[Row]:
+    raise error
+    yield  # a generator: it raises when it is read
 
 
 def _part(item: Any, field: str | Callable[[Any], Any]) -> Any:

@@ -95,6 +95,8 @@ class Tool:
     timeout_seconds: float | None = None
     parallel: bool = False
     """Whether several calls of one reply may run at the same time."""
+    idempotent: bool = False
+    """Whether a call may run again where a crash has lost its result."""
     server: str = ""
     """The MCP server that has it and does not say that it only reads; empty for others
     and for servers that are trusted. It runs only when it is approved."""
@@ -124,7 +126,7 @@ class Tool:
 
     @property
     def _options(self) -> tuple[object, ...]:
-        return self.read_only, self.timeout_seconds, self.parallel
+        return self.read_only, self.timeout_seconds, self.parallel, self.idempotent
 
 
 @overload
@@ -139,6 +141,7 @@ def tool(
     read_only: bool | None = None,
     timeout_seconds: float | None = None,
     parallel: bool = False,
+    idempotent: bool = False,
 ) -> Callable[[Function], Tool]: ...
 
 
@@ -151,6 +154,7 @@ def tool(
     read_only: bool | None = None,
     timeout_seconds: float | None = None,
     parallel: bool = False,
+    idempotent: bool = False,
 ) -> Tool | Callable[[Function], Tool]:
     """A tool made from a function with type hints and a docstring; also a decorator.
 
@@ -158,7 +162,9 @@ def tool(
     the docstring's `Args:` (any common style) describe the others. `read_only` says
     whether it changes nothing: True runs unasked, False needs an approval. A call that
     takes longer than `timeout_seconds` fails. `parallel` lets calls of one reply run at
-    the same time. Raises ConfigError for what cannot be a tool.
+    the same time. An `idempotent` tool does the same thing once however often a call is
+    repeated, so a call whose result a crash has lost runs again. Raises ConfigError for
+    what cannot be a tool.
     """
     make = partial(
         _made,
@@ -167,6 +173,7 @@ def tool(
         read_only=read_only,
         timeout_seconds=timeout_seconds,
         parallel=parallel,
+        idempotent=idempotent,
     )
     return make if function is None else make(function)
 
@@ -285,6 +292,7 @@ def _made(
     read_only: bool | None,
     timeout_seconds: float | None,
     parallel: bool,
+    idempotent: bool,
 ) -> Tool:
     if isinstance(function, Tool):
         return function
@@ -306,6 +314,7 @@ def _made(
         read_only,
         timeout_seconds,
         parallel,
+        idempotent,
     )
 
 
@@ -407,7 +416,7 @@ def _found(module: str, name: str) -> object:
 
 
 def _remade(function: Function, name: str, description: str, *options: Any) -> Tool:
-    read_only, timeout_seconds, parallel = options
+    read_only, timeout_seconds, parallel, idempotent = options
     return _made(
         function,
         name=name,
@@ -415,6 +424,7 @@ def _remade(function: Function, name: str, description: str, *options: Any) -> T
         read_only=read_only,
         timeout_seconds=timeout_seconds,
         parallel=parallel,
+        idempotent=idempotent,
     )
 
 

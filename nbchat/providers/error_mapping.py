@@ -25,6 +25,7 @@ from nbchat.errors import (
     QuotaExhausted,
     RateLimited,
     RequestRefused,
+    UnknownModel,
     with_details,
 )
 from nbchat.providers.closable_http import RedirectRefused
@@ -217,7 +218,7 @@ def _not_found(refusal: Refusal, endpoint: Endpoint, model: str) -> RequestRefus
     if other := _other_api(refusal, endpoint):
         return RequestRefused(other)
     if "model" in words:
-        return RequestRefused(
+        return UnknownModel(
             with_details(
                 f"{endpoint.name} has no model named {model}. "
                 f"{_instead_of(model, endpoint)}",

@@ -12,6 +12,7 @@ from refusing_server import png
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.map_agents import MapRun, map_agents
+from nbchat.errors import ConfigError
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider
 from nbchat.providers.model_info import model_info
@@ -169,10 +170,9 @@ def test_a_request_whose_batch_expired_is_sent_again(serving):
     assert sent[0] == sent[1]
 
 
-def test_a_provider_without_batches_is_named_in_the_rows():
-    agent = Agent(Desk())
-    run = map_agents(agent, ["hello"], batch=True).wait()
-    assert run.table()["error"][0].endswith("leave out batch=True.")
+def test_a_provider_without_batches_is_refused_at_once():
+    with pytest.raises(ConfigError, match="leave out batch=True"):
+        map_agents(Agent(Desk()), ["hello"], batch=True)
 
 
 @pytest.mark.parametrize("kind", [responses, chat_completions, messages])
