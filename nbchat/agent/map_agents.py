@@ -27,6 +27,7 @@ from concurrent.futures import (
 )
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pickle import PickleError
 from typing import Any
 
@@ -126,12 +127,7 @@ def map_agents(
     Raises ConfigError for what would fail in every row, such as an unknown model: for
     that the first row is asked alone, and waited for up to two seconds.
     """
-    if workers < 1:
-        raise ConfigError(f"workers={workers}: use at least 1")
-    if not isinstance(make_agent, Agent) and not callable(make_agent):
-        raise ConfigError(f"make_agent is {make_agent!r}; use a function or an Agent")
-    if not isinstance(rows, Iterable):
-        raise ConfigError(f"rows is {type(rows).__name__}; use a DataFrame or a list")
+    _check(make_agent, rows, workers)
     output_type(output)  # raises ConfigError
     run_name = name or getattr(make_agent, "__qualname__", "") or "agents"
     run = MapRun(
@@ -147,6 +143,15 @@ def map_agents(
         batch=batch,
     )
     return run.begin() if start else run
+
+
+def _check(make_agent: MakeAgent, rows: Iterable[Any], workers: int) -> None:
+    if workers < 1:
+        raise ConfigError(f"workers={workers}: use at least 1")
+    if not isinstance(make_agent, Agent) and not callable(make_agent):
+        raise ConfigError(f"make_agent is {make_agent!r}; use a function or an Agent")
+    if not isinstance(rows, Iterable):
+        raise ConfigError(f"rows is {type(rows).__name__}; use a DataFrame or a list")
 
 
 class MapRun:
@@ -193,16 +198,10 @@ class MapRun:
         """Rows to continue with, before new ones are read."""
         self._failed: dict[str, RowTask] = {}
         self._newest_failures: deque[Result] = deque(maxlen=FAILURES_SHOWN)
-        self._causes: list[str] = []
-        """Of the first rows, why each has failed; empty for one that has not."""
-        self._held: dict[str, tuple[RowTask, Result]] = {}
-        """Failures among them, which are kept when the run goes on."""
+        self._first = FirstRows()
+        self._later = LaterRows()
         self._refusal = ""
         """Why no row can work, or the first ones did not."""
-        self._later: list[tuple[float, RowTask, Result]] = []
-        """Rows whose failure may pass, with the time at which they are asked again."""
-        self._passes: dict[str, tuple[int, int]] = {}
-        """How often they were, and how many rows were done then."""
         self._probe_end = 0.0
         self._deaths = 0
         self._thread: threading.Thread | None = None
@@ -296,7 +295,7 @@ class MapRun:
             self._control.stop.clear()
             if self._refusal:
                 self.problem = self._refusal = ""
-            self._causes.clear()
+            self._first = FirstRows()
             self._probe_end = time.monotonic() + PROBE_SECONDS
             self._thread = threading.Thread(target=self._drive, name="nbchat-map")
             self._thread.start()
@@ -317,9 +316,9 @@ class MapRun:
     def rows(self) -> Iterator[dict[str, Any]]:
         """The results so far as dictionaries, in the order of the rows."""
         found: Results = self._results
-        if held := [result for _, result in self._held.values()]:
+        if held := self._first.held:
             found = MemoryResults(found)
-            for each in held:
+            for _, each in held:
                 found.put(each)
         return map(Result.as_row, found)
 
@@ -433,7 +432,7 @@ class MapRun:
             return None
         if self._waiting:
             return self._waiting.popleft()
-        if (task := self._due()) is not None:
+        if (task := self._later.due()) is not None:
             return task
         try:
             return next(self._new, None) or self._awaited()
@@ -441,22 +440,12 @@ class MapRun:
             self._fail(error)  # what runs is still taken
             return None
 
-    def _due(self) -> RowTask | None:
-        """A row whose failure may have passed by now."""
-        now = time.monotonic()
-        due = next((each for each in self._later if each[0] <= now), None)
-        if due is None:
-            return None
-        self._later.remove(due)
-        return due[1]
-
     def _awaited(self) -> RowTask | None:
-        """The next such row where nothing else is left to do, once it is time."""
-        if not self._later or self.counts.running:
+        """A row to ask again where nothing else is left to do, once it is time."""
+        if not self._later.rows or self.counts.running:
             return None
-        first = min(at for at, _, _ in self._later)
-        self._control.stop.wait(max(first - time.monotonic(), 0))
-        return self._due() if self._may_begin else None
+        self._control.stop.wait(self._later.seconds_left)
+        return self._later.due() if self._may_begin else None
 
     def _fail(self, error: Exception) -> None:
         logger.error("the run %s ended", self.name, exc_info=error)
@@ -496,9 +485,7 @@ class MapRun:
             return ProcessPoolExecutor(kept["_max_workers"], kept["_mp_context"])
         self.problem = f"{line}; the rest runs in threads"
         logger.warning("%s", self.problem)
-        lost = [each for each in self._later if each[2].failure == "lost"]
-        self._later = [each for each in self._later if each not in lost]
-        for _, task, result in lost:
+        for _, task, result in self._later.without_lost():
             self._keep(result)
             self._finish(task, result)
         return ThreadPoolExecutor(self._workers, "nbchat-row")
@@ -522,10 +509,11 @@ class MapRun:
             self._waiting.append(task)
             self.counts.add(result, is_finished=False)
             return
-        if self._ends_run(task, result) or self._postpones(task, result):
+        is_later = partial(self._later.add, task, result, self.counts.done)
+        if self._ends_run(task, result) or is_later():
             self.counts.add(result, is_finished=False)
-        elif result.error and len(self._causes) < FIRST_ROWS:
-            self._held[result.key] = (task, result)
+        elif result.error and not self._first.are_known:
+            self._first.held.append((task, result))
             self._finish(task, result)
         else:
             self._keep_held()
@@ -551,16 +539,13 @@ class MapRun:
         if result.failure == "account" or (result.failure == "setup" and is_new):
             self._refuse(task, result, result.error)
             return True
-        if len(self._causes) == FIRST_ROWS:
-            return False
-        self._causes.append(_cause_of(result))
-        alike = self._causes.count(self._causes[-1])
-        if not result.error or alike < ALIKE:
+        alike = self._first.alike(result)
+        if alike < ALIKE:
             return False
         self._refuse(
             task,
             result,
-            f"Stopped, because {alike} of the first {len(self._causes)} rows failed "
+            f"Stopped, because {alike} of the first {self._first.count} rows failed "
             f"with the same error: {result.error}. When its cause is gone, run the "
             "cell again or call run.resume().",
         )
@@ -570,34 +555,19 @@ class MapRun:
         self.problem = self._refusal = reason
         self._newest_failures.append(result)
         self._waiting.append(task)
-        for each, _ in self._held.values():
+        for each, _ in self._first.held:
             self.counts.failed -= 1
             self.counts.worked -= 1
             self._failed.pop(each.row.key, None)
             self._waiting.append(each)
-        self._held.clear()
+        self._first.held.clear()
         self.stop()
-
-    def _postpones(self, task: RowTask, result: Result) -> bool:
-        """Whether a row is asked again later, because its failure may pass.
-
-        Not where no row has worked since it was asked last.
-        """
-        if result.failure not in ("passing", "lost"):
-            return False
-        passes, done = self._passes.get(task.row.key, (0, -1))
-        if passes == MOST_PASSES or self.counts.done == done:
-            return False
-        self._passes[task.row.key] = (passes + 1, self.counts.done)
-        pause = 0 if result.failure == "lost" else pause_before(MOST_RETRIES + passes)
-        self._later.append((time.monotonic() + pause, task, result))
-        return True
 
     def _keep_held(self) -> None:
         """Keep the failures of the first rows, now that the run goes on."""
-        for _, result in self._held.values():
+        for _, result in self._first.held:
             self._keep(result)
-        self._held.clear()
+        self._first.held.clear()
 
     def _note_failure(self, task: RowTask, result: Result) -> None:
         """Show the error; a row that cannot be asked is not tried again."""
@@ -699,7 +669,73 @@ class MapRun:
         )
 
 
-def _cause_of(result: Result) -> str:
-    """An error without what differs from row to row; empty without one."""
-    named = result.error.replace(result.key, "KEY")
-    return re.sub(r"\d+", "0", named)
+class FirstRows:
+    """Whether the first rows of a run fail alike, and the failures among them.
+
+    These are kept when the run goes on.
+    """
+
+    def __init__(self) -> None:
+        self.held: list[tuple[RowTask, Result]] = []
+        self._causes: list[str] = []
+
+    @property
+    def count(self) -> int:
+        """How many there were so far."""
+        return len(self._causes)
+
+    @property
+    def are_known(self) -> bool:
+        """Whether there were enough to judge the run."""
+        return self.count == FIRST_ROWS
+
+    def alike(self, result: Result) -> int:
+        """How many failed as this one did; 0 if it has not, or is no first row."""
+        if self.are_known:
+            return 0
+        # Without what differs from row to row
+        cause = re.sub(r"\d+", "0", result.error.replace(result.key, "KEY"))
+        self._causes.append(cause)
+        return self._causes.count(cause) if cause else 0
+
+
+class LaterRows:
+    """Rows whose failure may pass: they are asked again, after others."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[float, RowTask, Result]] = []
+        """Each with the time at which it is asked again."""
+        self._passes: dict[str, tuple[int, int]] = {}
+        """By key: how often it was, and how many rows were done then."""
+
+    def add(self, task: RowTask, result: Result, done: int) -> bool:
+        """Take a row, unless no row has worked since it was asked last."""
+        if result.failure not in ("passing", "lost"):
+            return False
+        passes, done_then = self._passes.get(task.row.key, (0, -1))
+        if passes == MOST_PASSES or done == done_then:
+            return False
+        self._passes[task.row.key] = (passes + 1, done)
+        pause = 0 if result.failure == "lost" else pause_before(MOST_RETRIES + passes)
+        self.rows.append((time.monotonic() + pause, task, result))
+        return True
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the first one is asked again."""
+        return max(min(at for at, _, _ in self.rows) - time.monotonic(), 0)
+
+    def due(self) -> RowTask | None:
+        """One that it is time for."""
+        now = time.monotonic()
+        due = next((each for each in self.rows if each[0] <= now), None)
+        if due is None:
+            return None
+        self.rows.remove(due)
+        return due[1]
+
+    def without_lost(self) -> list[tuple[float, RowTask, Result]]:
+        """Give up those whose worker has died, and return them."""
+        lost = [each for each in self.rows if each[2].failure == "lost"]
+        self.rows = [each for each in self.rows if each not in lost]
+        return lost
