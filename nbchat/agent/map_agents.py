@@ -129,7 +129,6 @@ def map_agents(
     """
     _check(make_agent, rows, workers)
     output_type(output)  # raises ConfigError
-    run_name = name or getattr(make_agent, "__qualname__", "") or "agents"
     run = MapRun(
         Prompts(make_agent, rows, key, prompt),
         Control(meter_of(budget)),
@@ -137,7 +136,7 @@ def map_agents(
         workers=workers,
         executor=executor,
         store=store,
-        name=run_name,
+        name=name or getattr(make_agent, "__qualname__", "") or "agents",
         redo_changed=redo_changed,
         on_error=on_error,
         batch=batch,
