@@ -19,7 +19,7 @@ const INTERRUPTED = {
 const WAITING = {
   busy: "The kernel is running a cell. The chat opens when it’s done.",
   starting: "The kernel is starting.",
-  unknown: "The kernel is starting.",
+  unknown: "The kernel is starting, or running a cell. The chat opens when it’s ready.",
 };
 
 const LINES = {
@@ -97,6 +97,8 @@ export class ChatView extends Panel {
     if (!kernel) return;
     this.listen(kernel);
     try {
+      const { language_info: language } = await kernel.info;
+      this.notebook.node.classList.toggle("nbchat-other-language", language.name !== "python");
       for (let round = 0; round < 2; round += 1) await kernel.requestCommInfo({ target_name: TARGET });
       this.isSettled = kernel === this.kernel;
     } catch {
@@ -237,8 +239,9 @@ export class ChatView extends Panel {
   /** @param {string} text @param {Action[]} [actions] */
   say(text, actions = []) {
     this.isHelpless = false;
-    const buttons = actions.map((action) => {
-      const made = element("button", { className: "jp-mod-styled jp-mod-reject", type: "button" }, LABELS[action]);
+    const buttons = actions.map((action, index) => {
+      const look = index ? "jp-mod-reject" : "jp-mod-accept";
+      const made = element("button", { className: `jp-mod-styled ${look}`, type: "button" }, LABELS[action]);
       made.addEventListener("click", () => void this[action]());
       return made;
     });
