@@ -5,6 +5,7 @@ from typing import Protocol
 
 from nbchat.agent.approvals import PendingCall
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.conversation.cell_undo import LeftCell
 from nbchat.conversation.events import Event
 from nbchat.conversation.rules_file import RulesFile
 from nbchat.conversation.session import Session
@@ -99,6 +100,18 @@ class RulesOffered:
 
 
 @dataclass(frozen=True, slots=True)
+class CellsUndone:
+    """What a turn changed in the notebook was undone, but for the cells that are left.
+
+    `turn` is the position where it begins; `problem` says why it was not undone.
+    """
+
+    turn: int
+    left: tuple[LeftCell, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Idle:
     """Nothing runs and nothing is queued."""
 
@@ -114,6 +127,7 @@ RunnerEvent = (
     | MessagesReturned
     | ApprovalsPending
     | RulesOffered
+    | CellsUndone
     | Idle
 )
 

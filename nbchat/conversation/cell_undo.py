@@ -56,6 +56,20 @@ class CellUndo:
         return present.above == self.before.above
 
 
+@dataclass(frozen=True, slots=True)
+class LeftCell:
+    """A cell that an undo has left as it is, and why."""
+
+    cell: str
+    number: int
+    """Its position now, from 1; 0 where there is none."""
+    outcome: Outcome
+    difference: str = ""
+    """What restoring it would change."""
+    is_added: bool = False
+    """Whether the turn inserted it, so that restoring it means to delete it."""
+
+
 def masked(change: CellChange) -> CellChange:
     """The change as a store keeps it: without keys and passwords."""
     before, after = map(_masked_state, (change.before, change.after))

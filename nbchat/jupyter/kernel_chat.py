@@ -33,14 +33,16 @@ from nbchat.chat.live_changes import LiveSettings
 from nbchat.chat.project_rules import ProjectRules
 from nbchat.config.api_keys import Place
 from nbchat.config.settings import NbChat
+from nbchat.conversation.cell_undo import LeftCell
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import prompt_entry, typed_text
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import ends_with_answer
-from nbchat.errors import ConfigError, NbchatError
+from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.jupyter.cell_output import Conversation, KnownNotebook, RetryButton, show
 from nbchat.jupyter.notebook_context import NotebookContext
 from nbchat.jupyter.notebook_tools import NotebookTools
+from nbchat.jupyter.notebook_undo import NotebookUndo
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.choices import FIX
 from nbchat.jupyter.shell_contents import (
@@ -124,6 +126,11 @@ class KernelChat:
             contents=self._contents,
             running=RunningCell(shell) if shell else None,
         )
+        self._undo = NotebookUndo(
+            lambda: self.panel().page, lambda: self.runner.agent.session
+        )
+        self.notebook.before_change = self._undo.before_change
+        self.notebook.after_change = self._undo.after_change
         self._is_in_cell = False
         """Whether the turn of a cell runs."""
         self._turns: dict[str, tuple[Session, int]] = {}
@@ -149,6 +156,7 @@ class KernelChat:
                 store=self.store,
                 servers=self.commands.servers.listed,
                 resolver=self._contents,
+                undo_cells=self._undo_cells,
                 notifies=self._in_force().notifications,
             )
             self._panel.offers_cells = self._in_force().notebook_tools
@@ -436,6 +444,15 @@ class KernelChat:
         shown = [RULES_FOUND.format(rules.name), *(f"    {each}" for each in lines)]
         print(terminal_text("\n".join([*shown, RULES_ANSWER])), flush=True)
         return hidden <= 0
+
+    def _undo_cells(self, turn: int, *, cell: str, view: str) -> list[LeftCell]:
+        """Undo what a turn changed in the notebook, and save that it was undone."""
+        try:
+            return self._undo.undo(turn, cell=cell, view=view)
+        finally:
+            if (autosave := self.agent.autosave) is not None:
+                with suppress(StoreError):  # the next event of a turn reports it
+                    autosave.save()
 
     def _offer_notebook(self, agent: Agent, config: NbChat) -> None:
         """Give the agent the tools of the notebook, or take them away."""

@@ -5,9 +5,12 @@ its own. Text of models and users is escaped, as in `entries.py`.
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from html import unescape
 from typing import assert_never
 
+from nbchat.conversation.cell_changes import CellChange
+from nbchat.conversation.cell_undo import CellUndo, LeftCell, counts, undo_of
 from nbchat.conversation.entries import BY_MODEL, Compaction
 from nbchat.conversation.events import (
     EDIT,
@@ -32,7 +35,7 @@ from nbchat.rendering.entries import (
     summary_text_html,
 )
 from nbchat.rendering.facts import facts_html, memory_html
-from nbchat.rendering.markdown import markdown_html
+from nbchat.rendering.markdown import code_html, markdown_html
 
 PREVIEW_LIMIT = 200
 """Characters of the summary shown on a collapsed banner."""
@@ -103,6 +106,14 @@ Notice = (
     | SavingFailed
     | TurnFailed
 )
+
+LEFT = {
+    "same": "{} is already as it was.",
+    "edited": "{} has your own edits since, so it stays as it is.",
+    "deleted": "You have deleted a cell that was changed. It stays deleted.",
+    "hidden": "{} had a secret that isn't kept. It stays as it is.",
+}
+"""Why an undo has left a cell as it is."""
 
 _INLINE_TAG = re.compile(r"</?(?:a|code|em|s|span|strong)\b[^>]*>")
 _TAG = re.compile(r"<[^>]+>")
@@ -371,3 +382,63 @@ def _outputs(compaction: Compaction) -> str:
 
 def _plural(count: int, noun: str) -> str:
     return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def cells_html(
+    turn: int,
+    changes: Sequence[CellChange],
+    left: Iterable[LeftCell] = (),
+    problem: str = "",
+) -> str:
+    """Render what a turn changed in the notebook; empty where it changed nothing.
+
+    A view adds the buttons: with `data-undo` one that undoes it, and one for each cell
+    that was `left` as it is with a person's own edits.
+    """
+    undo = undo_of(changes)
+    lines = [_cells_changed(undo), _cells_restored(changes), problem]
+    shown = "".join(f"<span>{escaped(line)}</span> " for line in lines if line)
+    details = "".join(map(_left_html, left))
+    if not (shown or details):
+        return ""
+    kept = "Variables keep their values."
+    can_undo = " data-undo" if undo else ""
+    return (
+        f'<div class="nbc-cells" data-turn="{turn}"{can_undo}>{shown}'
+        f'<span class="nbc-cells-note">{kept}</span>{details}</div>'
+    )
+
+
+def _cells_changed(undo: Iterable[CellUndo]) -> str:
+    """What can be undone: "Changed 2 cells, added 1"."""
+    first, *others = [f"{verb} {n:,}" for verb, n in counts(undo).items() if n] or [""]
+    if not first:
+        return ""
+    plural = "" if first.endswith(" 1") else "s"
+    return f"{', '.join([f'{first} cell{plural}', *others]).capitalize()}."
+
+
+def _cells_restored(changes: Iterable[CellChange]) -> str:
+    """How many cells an undo has restored, and what it could not."""
+    newest = {each.cell: each for each in changes}
+    undone = [each for each in newest.values() if each.is_undo]
+    if not undone:
+        return ""
+    lost = sum(each.after.left_out for each in undone if each.after)
+    plural = "" if len(undone) == 1 else "s"
+    pictures = " Pictures in outputs aren't kept; run the cell again." if lost else ""
+    return f"Undone in {len(undone):,} cell{plural}.{pictures}"
+
+
+def _left_html(left: LeftCell) -> str:
+    """A cell that stays as it is, with what restoring it would change."""
+    name = f"Cell {left.number:,}" if left.number else "A cell"
+    text = escaped(LEFT[left.outcome].format(name))
+    if left.outcome not in ("edited", "deleted"):
+        return f'<div class="nbc-cell-left">{text}</div>'
+    added = " data-added" if left.is_added else ""
+    return (
+        f'<details class="nbc-cell-left" data-cell="{escaped(left.cell)}"{added}>'
+        f"<summary><span>{text}</span></summary>{code_html(left.difference, 'diff')}"
+        "</details>"
+    )

@@ -10,6 +10,7 @@ in messages only, as the module `protocol` describes.
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
@@ -21,15 +22,17 @@ from traitlets import Bool, Enum, Int, Unicode, observe
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import ServerState
 from nbchat.chat.attachments.mentions import Resolver
-from nbchat.chat.chat_events import ChatEvent
+from nbchat.chat.chat_events import CellsUndone, ChatEvent
 from nbchat.chat.chat_runner import Action, ChatRunner, LoadAttachments, RunCommand
 from nbchat.config.api_keys import Keys
+from nbchat.conversation.cell_undo import LeftCell
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
+from nbchat.errors import NbchatError
 from nbchat.jupyter.notebook_page import PageRequests
 from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.frontend import script, style
-from nbchat.jupyter.panel.protocol import Request, Said
+from nbchat.jupyter.panel.protocol import Request, Said, UndoCells
 from nbchat.jupyter.panel.queries.choices import CommandList, Settings
 from nbchat.jupyter.panel.queries.dispatch import Queries, UseKey, answer_soon
 from nbchat.jupyter.panel.queries.history import Store
@@ -85,6 +88,13 @@ class Branch(Protocol):
         """Answer another text in place of the message at `position`."""
 
 
+class UndoChanges(Protocol):
+    """Undoes what a turn changed in the notebook."""
+
+    def __call__(self, turn: int, /, *, cell: str, view: str) -> Iterable[LeftCell]:
+        """Returns the cells that are left as they are; raises NbchatError."""
+
+
 class ChatUI(anywidget.AnyWidget):
     """A chat in a notebook; one conversation, shown in as many views as you like."""
 
@@ -126,6 +136,7 @@ class ChatUI(anywidget.AnyWidget):
         store: Store | None = None,
         servers: Callable[[], Iterable[ServerState]] | None = None,
         runner: ChatRunner | None = None,
+        undo_cells: UndoChanges | None = None,
         height: str = "480px",
         theme: str = "auto",
         notifies: bool = True,
@@ -139,7 +150,8 @@ class ChatUI(anywidget.AnyWidget):
         given is not offered. `use_key` takes a key that was typed, `send_key` sends the
         provider's to the chat's server, `has_key` says which providers have one, and
         `resolver` resolves `@name`. A `runner` brings agent and commands; it runs on
-        when the panel is closed.
+        when the panel is closed. `undo_cells` undoes what a turn changed in the
+        notebook.
         """
         super().__init__(height=height, theme=theme)
         own = NoCommands() if commands or runner else OwnCommands()
@@ -147,6 +159,7 @@ class ChatUI(anywidget.AnyWidget):
         self._resolver = resolver
         self._previews = Previews(resolver)
         self._branch = branch or own.branch
+        self._undo_cells = undo_cells
         self._queries = Queries(
             self._previews,
             command_list or own.help_lines,
@@ -304,12 +317,33 @@ class ChatUI(anywidget.AnyWidget):
                 self._runner.approvals.deny(ticket)
             case protocol.Withdraw(index, text, is_edit):
                 self._runner.withdraw(index, text, is_returned=is_edit)
+            case protocol.UndoCells():
+                self._undo_soon(request)
             case protocol.Compact(focus, keep, upto):
                 self.compact(focus, keep, upto)
             case protocol.Send() | protocol.Branch():
                 self._say(request)
             case _:
                 assert_never(request)
+
+    def _undo_soon(self, asked: UndoCells) -> None:
+        """Undo changes of cells on a thread: the view answers to this one."""
+        if self._undo_cells is None:
+            return
+        undo = partial(self._undo_cells, asked.turn, cell=asked.cell, view=asked.view)
+
+        def run() -> None:
+            left, problem = tuple[LeftCell, ...](), ""
+            try:
+                left = tuple(undo())
+            except NbchatError as error:
+                problem = str(error)
+            self._show(CellsUndone(asked.turn, left, problem))
+
+        thread = threading.Thread(
+            target=copy_context().run, args=(run,), name="nbchat-undo", daemon=True
+        )
+        thread.start()
 
     def _say(self, said: Said) -> None:
         """Send a message, or replace an earlier one by another text."""

@@ -123,6 +123,18 @@ class Deny:
 
 
 @dataclass(frozen=True, slots=True)
+class UndoCells:
+    """Undo what the turn that begins at `turn` changed in the notebook of a `view`.
+
+    With a `cell` restore this one alone, whatever the person has edited in it.
+    """
+
+    turn: Amount
+    view: Token
+    cell: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Compact:
     """Compact the conversation now; `focus` names what matters most.
 
@@ -321,6 +333,24 @@ class NotebookCell:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptCell:
+    """A cell as it is kept for an undo.
+
+    `metadata` and `outputs` are JSON as in a notebook's file, of outputs only the text;
+    `left_out` counts the others. `above` is the id of the cell above it.
+    """
+
+    id: str
+    number: int
+    kind: str
+    source: str
+    metadata: str
+    outputs: str
+    above: str
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
 class NotebookAnswer:
     """What a view found or did in its notebook; `problem` says why it did not.
 
@@ -339,11 +369,12 @@ class NotebookAnswer:
     path: str = ""
     digest: str = ""
     picture: str = ""
+    kept: tuple[KeptCell, ...] = ()
 
 
 Said = Send | Branch
 
-Request = Send | Branch | Stop | Withdraw | Approve | Deny | Compact
+Request = Send | Branch | Stop | Withdraw | Approve | Deny | UndoCells | Compact
 """What a user asks for."""
 
 ViewToKernel = (
@@ -986,9 +1017,11 @@ class Notebook:
     of up to 1,000 cells from the position `first` on, of those with the text `search`.
     `expected` is the source to which an edit or a run applies; null for any.
     `is_trial` only checks an edit. `number` is a picture's place among the outputs.
-    `notice` shows a line, `source`, in all views until one with an empty line comes;
-    a person may withdraw what it waits for. `identify` gives the notebook an id, if it
-    has none, and is answered with the one it has.
+    `keep` is answered with the cell as an undo needs it, or no cell; `restore` puts it
+    back, `outputs` and `metadata` as JSON, where its source is `expected`, or where it
+    is gone and that is null. `notice` shows a line, `source`, in all views until one
+    with an empty line comes; a person may withdraw what it waits for. `identify` gives
+    the notebook an id, if it has none, and is answered with the one it has.
     """
 
     action: Literal[
@@ -1001,6 +1034,8 @@ class Notebook:
         "run",
         "interrupt",
         "notice",
+        "keep",
+        "restore",
     ]
     view: str
     token: Token
@@ -1015,6 +1050,8 @@ class Notebook:
     kind: Literal["code", "markdown", "raw"] = ABSENT
     expected: str | None = ABSENT
     is_trial: bool = ABSENT
+    metadata: str = ABSENT
+    outputs: str = ABSENT
 
 
 KernelToView = (

@@ -16,7 +16,9 @@ from panel_views import (
     text_of,
 )
 
-from nbchat.chat.chat_events import AgentReady, Idle, TurnStarted
+from nbchat.chat.chat_events import AgentReady, CellsUndone, Idle, TurnStarted
+from nbchat.conversation.cell_changes import CellChange, CellState
+from nbchat.conversation.cell_undo import LeftCell
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import (
     EntryAdded,
@@ -277,3 +279,33 @@ def test_an_entry_that_a_refresh_added_is_not_added_twice():
     assert len(shown_page(state)) == 1
     ran(state, events)
     assert kinds(shown_page(state)) == ["user", "assistant", "spent"]
+
+
+def test_a_turn_that_changed_cells_can_be_undone_below_its_costs() -> None:
+    def edit() -> str:
+        before, after = CellState("code", "x = 1"), CellState("code", "x = 2")
+        agent.session.cell_changes.append(CellChange(0, "a", before, after))
+        return "changed"
+
+    agent = agent_with(calls("edit"), says("Done."), says("No more."))
+    agent.tools = [edit]
+    state = PanelState()
+    folded(state, AgentReady(agent))
+    shown = ran(state, agent.run("change it"))
+    (line,) = [html for html in items(shown) if "nbc-cells" in html]
+    assert 'data-turn="0" data-undo' in line
+    assert text_of(line) == "Changed 1 cell. Variables keep their values."
+    reopened = PanelState()
+    folded(reopened, AgentReady(agent))
+    assert shown_page(reopened)[-1] == line
+    undone = CellChange(0, "a", CellState("code", "x"), CellState("code", "y"), True)
+    agent.session.cell_changes.append(undone)
+    left = LeftCell("b", 2, "edited", "-mine")
+    (line,) = items(folded(state, CellsUndone(0, (left,))))
+    assert "data-undo" not in line
+    assert text_of(line).startswith(
+        "Undone in 1 cell. Variables keep their values."
+        "Cell 2 has your own edits since, so it stays as it is."
+    )
+    (line,) = items(folded(state, CellsUndone(0, (), "The page did not answer.")))
+    assert "The page did not answer." in line

@@ -11,6 +11,7 @@ from typing import Any, assert_never
 from nbchat.chat.chat_events import (
     AgentReady,
     ApprovalsPending,
+    CellsUndone,
     CommandReplied,
     Idle,
     MessagesReturned,
@@ -232,13 +233,21 @@ class PanelState:
             case ApprovalsPending(pending):
                 cards = self._transcript.approvals.wait_for(pending)
                 operations = [*cards, *self._set_waiting()]
-            case RulesOffered():
-                operations = self._transcript.rules.offer(event)
+            case RulesOffered() | CellsUndone():
+                operations = self._fold_card(event)
             case QueueChanged() | TurnStarted() | Stopping() | Working() | Idle():
                 operations = self._fold_activity(event)
             case _:
                 assert_never(event)
         return operations
+
+    def _fold_card(self, event: RulesOffered | CellsUndone) -> list[Operation]:
+        if isinstance(event, RulesOffered):
+            return self._transcript.rules.offer(event)
+        if (session := self._session) is None:
+            return []
+        found = (session, event.turn, event.left, event.problem)
+        return self._transcript.show_cells(*found)
 
     def _fold_activity(
         self, event: QueueChanged | TurnStarted | Stopping | Working | Idle

@@ -3,10 +3,11 @@
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
+from nbchat.conversation.cell_undo import LeftCell
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import (
     Branched,
@@ -37,7 +38,7 @@ from nbchat.jupyter.panel.view_model.transcript_items import (
     Operation,
     RulesCard,
 )
-from nbchat.rendering.banners import failure_html, notice_html
+from nbchat.rendering.banners import cells_html, failure_html, notice_html
 from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import (
     MARKDOWN_START,
@@ -79,6 +80,8 @@ class TranscriptView:
         """How many entries of the session are shown; the one index kept here."""
         self._has_cost = False
         """Whether the newest turn has its line of costs."""
+        self._cells: dict[int, int] = {}
+        """Items that say what a turn changed in the notebook, by where it begins."""
         self.turn_began: float | None = None
         """Time of the clock; None while no turn runs."""
         self._failures: list[int] = []
@@ -131,6 +134,7 @@ class TranscriptView:
             return self._grow(session)
         self._session, self._shown, self._has_cost = session, 0, False
         self._failures = []
+        self._cells.clear()
         for part in (self._items, self.banners, self.approvals, self.rules):
             part.clear()
         self._fill(session)
@@ -155,9 +159,23 @@ class TranscriptView:
         """Show the costs of the newest turn once its answer is complete."""
         return self._show_cost(session) if ends_with_answer(session.transcript) else []
 
+    def show_cells(
+        self,
+        session: Session,
+        turn: int,
+        left: Sequence[LeftCell] = (),
+        problem: str = "",
+    ) -> list[Operation]:
+        """Say what a turn changed in the notebook, so that it can be undone."""
+        html = cells_html(turn, session.cell_changes.of_turn(turn), left, problem)
+        shown = self._items.show(html, key=self._cells.get(turn))
+        for item in shown:
+            self._cells[turn] = item["key"]
+        return shown
+
     def _fill(self, session: Session) -> None:
         """Add a whole session; its HTML is made when a view asks for it."""
-        costs = self._cost_lines(session)
+        costs = self._ended_turns(session)
         for position, part in timeline(session):
             if isinstance(part, Compaction):
                 self.banners.restore(part)
@@ -165,19 +183,23 @@ class TranscriptView:
             key = self._items.add(part, position=_position_of(part, position))
             self.approvals.follow(key, part)
             if position in costs:
-                self._items.add(costs[position])
+                self._items.add(usage_html(_cost_text(costs[position])))
+                self.show_cells(session, costs[position].start)
         self._shown = len(session.transcript)
 
     def _grow(self, session: Session) -> list[Operation]:
         """Add what a session gained elsewhere: turns of cells, changed summaries."""
-        costs = self._cost_lines(session)
+        costs = self._ended_turns(session)
         shown: list[Operation] = []
         for position, part in timeline(session):
             if isinstance(part, Compaction):
                 shown += self.banners.update(part)
             elif position >= self._shown:
                 shown += self._show_entry(part, position)
-                shown += self._items.show(costs.get(position, ""))
+                if position in costs:
+                    text = _cost_text(costs[position])
+                    shown += self._items.show(usage_html(text))
+                    shown += self.show_cells(session, costs[position].start)
         self._shown = len(session.transcript)
         return shown
 
@@ -192,20 +214,20 @@ class TranscriptView:
                 self.approvals.follow(item["key"], entry)
         return shown
 
-    def _cost_lines(self, session: Session) -> dict[int, str]:
-        """Costs of turns with new entries, by the index of each turn's last entry.
+    def _ended_turns(self, session: Session) -> dict[int, TurnCost]:
+        """Turns with new entries, by the index of each turn's last entry.
 
         A turn that still runs gets its line when it ends.
         """
         is_answered = ends_with_answer(session.transcript)
         is_running = self.turn_began is not None and self._shown > 0 and not is_answered
         end = len(session.transcript)
-        lines, has_cost = {}, False
+        lines, has_cost = dict[int, TurnCost](), False
         for turn in turn_costs(session):
             has_cost = turn.start < self._shown and self._has_cost
             is_new = turn.stop > self._shown and not has_cost
             if is_new and turn.requests and not (is_running and turn.stop == end):
-                lines[turn.stop - 1] = usage_html(_cost_text(turn))
+                lines[turn.stop - 1] = turn
                 has_cost = True
         self._has_cost = has_cost
         return lines
@@ -216,7 +238,10 @@ class TranscriptView:
             return []
         self._has_cost = True
         seconds = None if self.turn_began is None else self._clock() - self.turn_began
-        return self._items.show(usage_html(_cost_text(turn, seconds)))
+        cost = self._items.show(usage_html(_cost_text(turn, seconds)))
+        gone = self._cells.pop(turn.start, None)  # it was answered again
+        dropped = [] if gone is None else self._items.drop(gone)
+        return [*cost, *dropped, *self.show_cells(session, turn.start)]
 
     def _end_turn(self, session: Session | None) -> list[Operation]:
         """Drop what did not finish, and show the costs unless they are shown."""

@@ -187,6 +187,8 @@ export class Actions {
   clicked(event) {
     const back = pressedIn(event, ".nbc-back");
     if (back) this.panel.command(`/resume ${back.parentElement?.dataset.session}`);
+    const undo = pressedIn(event, ".nbc-undo-cells");
+    if (undo) this.undoCells(undo);
     const answer = pressedIn(event, ".nbc-rules .nbc-decision button");
     if (answer) this.panel.say(`/rules ${answer.dataset.answer}`);
     if (pressedIn(event, ".nbc-again")) this.panel.command("/again");
@@ -194,6 +196,15 @@ export class Actions {
     const pressed = pressedIn(event, ".nbc-action");
     const row = pressed && this.rows.get(Number(pressed.parentElement?.dataset.key));
     if (row) this.act(pressed.dataset.action ?? "", row, pressed);
+  }
+
+  /** @param {HTMLButtonElement} pressed */
+  undoCells(pressed) {
+    pressed.disabled = true; // until the line comes anew
+    const line = /** @type {HTMLElement} */ (pressed.closest(".nbc-cells"));
+    const { cell = "" } = /** @type {HTMLElement} */ (pressed.parentElement).dataset;
+    const { view } = this.panel.requests;
+    this.panel.send({ type: "undo_cells", turn: Number(line.dataset.turn), view, cell });
   }
 
   /** @param {string} name @param {Row} row @param {HTMLElement} opener */

@@ -14,12 +14,13 @@
  * @property {string} source
  * @property {() => CellMetadata} getMetadata
  * @property {(start: number, end: number, text: string) => void} updateSource
+ * @property {(metadata: CellMetadata) => void} setMetadata
  */
 
 /**
  * @typedef {object} SharedNotebook
  * @property {SharedCell[]} cells
- * @property {(index: number, cell: { id?: string, cell_type: string, source: string, metadata: CellMetadata }) => void} insertCell
+ * @property {(index: number, cell: { id?: string, cell_type: string, source: string, metadata: CellMetadata, outputs?: Output[], execution_count?: null }) => void} insertCell
  * @property {(index: number) => void} deleteCell
  * @property {(from: number, to: number) => void} moveCells
  * @property {(step: () => void) => void} transact

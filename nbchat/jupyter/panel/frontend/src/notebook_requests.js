@@ -3,6 +3,7 @@
 // exceeds 1 MB, where a websocket closes at 10: one cell at a time, pictures apart.
 
 import { described, picture } from "./cell_outputs.js";
+import { kept, restore } from "./cell_undo.js";
 import { newToken } from "./dom.js";
 import { indexOf } from "./notebook.js";
 import { RunNotice } from "./run_notice.js";
@@ -77,6 +78,10 @@ export class NotebookRequests {
         return { picture: await this.picture(asked) };
       case "edit":
         return this.edited(asked);
+      case "keep":
+        return { kept: this.kept(asked) };
+      case "restore":
+        return this.restored(asked);
       case "run":
         return this.whole(await this.ran(asked));
       default:
@@ -243,6 +248,19 @@ export class NotebookRequests {
     const to = after < index ? after + 1 : after;
     if (to !== index) sharedModel.moveCells(index, to);
     return to;
+  }
+
+  /** @param {Protocol.Notebook} asked */
+  kept({ cell }) {
+    const index = this.notebook.find(cell);
+    return index < 0 ? [] : [kept(this.notebook, index)];
+  }
+
+  /** @param {Protocol.Notebook} asked */
+  restored(asked) {
+    const index = restore(this.notebook, asked);
+    if (index >= 0) this.notebook.show(index, { scrolls: false });
+    return this.around();
   }
 
   // Running

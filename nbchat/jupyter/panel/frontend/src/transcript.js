@@ -1,5 +1,6 @@
 // The items of the transcript as elements by key, and the text that streams in below
 
+import { addUndo } from "./cell_undo.js";
 import { addDecision } from "./approvals.js";
 import { finishBlocks } from "./code_blocks.js";
 import { addRetryButton } from "./compact_dialog.js";
@@ -128,6 +129,7 @@ export class Transcript {
     finishBlocks(fresh, this.panel.notebook);
     addRetryButton(fresh);
     addBackButton(fresh);
+    addUndo(fresh);
     addAgainButton(fresh);
     addDecision(fresh);
     addRulesAnswers(fresh);
