@@ -331,7 +331,9 @@ class Agent:
         written again, or continued (`keeps_partial`); a whole one raises NbchatError.
         """
         if not self.can_retry:
-            raise NbchatError("the last message is answered; /again answers it again")
+            raise NbchatError(
+                "The last message has an answer. /again answers it again."
+            )
         prompts = (e.content for e in reversed(self.session.transcript) if e.is_prompt)
         begin = partial(self._turns.go_on, GO_ON if keeps_partial else BROKEN_OFF)
         return self._new_turn(next(prompts, ""), begin, stop, output, budget)
@@ -516,12 +518,12 @@ class Agent:
 
     def undo_compaction(self) -> Iterator[Event]:
         """Undo the compaction in force; the model sees what it saw before."""
-        nothing = "there is no compaction to undo"
+        nothing = "There's no compaction to undo."
         return self._exclusive(self._compactor.change(self.engine.undo, None, nothing))
 
     def redo_compaction(self) -> Iterator[Event]:
         """Redo the compaction undone last, unless another one was made since."""
-        nothing = "there is nothing to redo"
+        nothing = "There's nothing to redo."
         return self._exclusive(
             self._compactor.change(self.engine.redo, "redone", nothing)
         )

@@ -15,6 +15,7 @@ from threading import Event as Flag
 from threading import Thread
 from typing import Protocol, TypeVar
 
+from nbchat.compaction.compaction_record import sentence
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.oversized_messages import with_largest_message
 from nbchat.compaction.plan import Plan
@@ -545,7 +546,7 @@ def _failed(running: Compaction, error: BaseException, paid: list[Usage]) -> Com
     """The record of a compaction that an error ended, with what it cost."""
     reason = code = "interrupted"
     if isinstance(error, Exception):
-        reason = error.line if isinstance(error, NbchatError) else repr(error)
+        reason = sentence(error.line) if isinstance(error, NbchatError) else repr(error)
         code = type(error).__name__
     cost = sum(paid, running.cost)
     return replace(running, status="failed", reason=reason, code=code, cost=cost)

@@ -312,7 +312,7 @@ class ChatRunner:
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
-            raise NbchatError("this chat was closed; create a new one to continue")
+            raise NbchatError("This chat is closed. Open a new one to continue.")
 
     def _wake_thread(self) -> None:
         if self._thread is None:
@@ -439,7 +439,7 @@ class ChatRunner:
     def _command(self, line: str) -> Action:
         commands = self._commands
         if commands is None:
-            raise NbchatError("this chat takes no commands")
+            raise NbchatError("This chat takes no commands.")
         return lambda agent, stop: commands(agent, line, stop)
 
     def _warm_up(self, agent: Agent, _stop: threading.Event) -> Iterable[Event]:
@@ -472,7 +472,7 @@ class ChatRunner:
 
     def _approvals_in_use(self) -> Approvals:
         if (found := self.approvals.current) is None:
-            raise NbchatError("this chat runs its tools without asking for approval")
+            raise NbchatError("This chat runs its tools without asking for approval.")
         return found
 
     def _send_agent(self, agent: Agent) -> None:
@@ -505,7 +505,7 @@ class ChatRunner:
         except NbchatError as error:
             return str(error)
         except (Exception, SystemExit) as error:
-            logger.exception("a step of the chat failed")
+            logger.exception("A step of the chat failed")
             return f"{type(error).__name__}: {error}"
         return ""
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from difflib import get_close_matches
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import not_mentioned
@@ -23,7 +24,6 @@ from nbchat.conversation.turns import (
     ends_with_answer,
 )
 from nbchat.errors import (
-    ConfigError,
     LogNotWritten,
     NbchatError,
     NotErased,
@@ -48,6 +48,18 @@ from nbchat.storage.serialization import SessionInfo
 from nbchat.storage.store import SessionStore
 
 SESSION_COLUMNS = ("Session", "Last used", "Messages", "Title")
+
+GROUPS = {
+    "Chat": ("help", "new", "again", "continue", "branch", "model"),
+    "Sessions": ("sessions", "resume", "rename", "import", "share", "delete", "redact"),
+    "Context": (
+        *("context", "compact", "summarize", "undo", "redo", "edit", "regenerate"),
+        "plan",
+    ),
+    "Memory": ("pin", "unpin", "rules", "exclude", "include", "checkpoint", "recall"),
+    "Settings": ("settings", "set", "policy", "threshold", "mcp", "log"),
+}
+"""Commands as `/help` lists them."""
 
 WITH_BRANCHES = " with branches"
 """After an id in `/delete`: all sessions that share messages with it."""
@@ -76,7 +88,7 @@ class Commands:
         """The rules file of the project; None where the chat reads none."""
         self.servers = ChatServers(lambda: settings.config.mcp_file)
         self.table: dict[str, tuple[Command, str]] = {
-            "help": (self._help, "list the commands"),
+            "help": (self._help, "List the commands"),
             **CONTEXT_COMMANDS,
             "rules": (self._rules, CONTEXT_COMMANDS["rules"][1]),
             **self._session_commands(),
@@ -92,8 +104,7 @@ class Commands:
         """
         name, *argument = line.strip().removeprefix("/").split(maxsplit=1) or [""]
         if name not in self.table:
-            known = ", ".join(f"/{each}" for each in self.table)
-            raise ConfigError(f"unknown command: /{name}. Choose one of: {known}")
+            return [CommandReplied(_unknown(name, self.table))]
         reply = self.table[name][0](agent, "".join(argument), stop)
         reply = CommandReplied(reply) if isinstance(reply, str) else reply
         return [reply] if isinstance(reply, CommandReplied) else reply
@@ -148,62 +159,72 @@ class Commands:
         return {
             "again": (
                 self._again,
-                "[text]  answer the last message again, or send another text instead",
+                "[text]  Answer the last message again, or another text in its place",
             ),
-            "continue": (self._continue, "continue an answer that was cut off"),
+            "continue": (self._continue, "Continue an answer that was cut off"),
             "branch": (
                 self._branch,
-                "N text  change your message N and continue from there",
+                "N text  Change your message N and continue from there",
             ),
-            "import": (self._import, "id  continue from another session's summary"),
-            "new": (self._new, "start another session; this one is kept"),
-            "sessions": (self._sessions, "list the sessions"),
+            "import": (self._import, "id  Continue from another session's summary"),
+            "new": (self._new, "Start a new session and keep this one"),
+            "sessions": (self._sessions, "List your sessions"),
             "resume": (
                 self._resume,
-                "id  continue a session; share:LINK opens a copy of a shared one",
+                "id  Continue a session, or open a shared one with share:LINK",
             ),
             "redact": (
                 self._redact,
-                "text  remove a text permanently, also from branches and backups",
+                "text  Remove a text permanently, from branches and backups too",
             ),
             "rename": (
                 self._rename,
-                "[id] title  give this session or another a title",
+                "[id] title  Rename this session or another",
             ),
             "share": (
                 self._share,
-                "make a copy that others who use this store can read",
+                "Make a copy that others with the same database can read",
             ),
             "delete": (
                 self._delete,
-                "id [with branches]  delete a session permanently",
+                "id [with branches]  Delete a session permanently",
             ),
         }
 
     def _settings_commands(self) -> dict[str, tuple[Command, str]]:
         return {
-            "model": (self._model, "[provider:name]  show or change the model"),
-            "policy": (self._policy, "[name]  show or change how this chat compacts"),
+            "model": (self._model, "[provider:name]  Show or change the model"),
+            "policy": (self._policy, "[name]  Show or change how this chat compacts"),
             "mcp": (
                 self._mcp,
-                "[name]  list MCP servers, connect or disconnect one, describe a tool",
+                "[name]  List MCP servers, connect one, or describe a tool",
             ),
             "settings": (
                 self._settings,
-                "list the settings, and where each value comes from",
+                "List the settings and where each value comes from",
             ),
             "set": (
                 self._set,
-                "name value [for model, provider or session]  store a setting",
+                "name value [for model, provider or session]  Change a setting",
             ),
         }
 
     def _help(self, _agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
-        lines = {f"/{name}": text for name, text in self.help_lines.items()}
-        parts = [(name, *text.rpartition("  ")) for name, text in lines.items()]
-        rows = [(f"{name} {arguments}", text) for name, arguments, _, text in parts]
-        text = "\n".join(map(" ".join, lines.items()))
-        return CommandReplied(text, ("Command", "What it does"), tuple(rows))
+        rows = list[tuple[str, str, str]]()
+        for group, names in self._groups.items():
+            for name in names:
+                arguments, _, text = self.help_lines[name].rpartition("  ")
+                shown = "" if rows and group in (row[0] for row in rows) else group
+                rows.append((shown, f"/{name} {arguments}".rstrip(), text))
+        text = "\n".join(f"{each:14}{name:44}{does}" for each, name, does in rows)
+        return CommandReplied(text, ("", "Command", "What it does"), tuple(rows))
+
+    @property
+    def _groups(self) -> dict[str, tuple[str, ...]]:
+        """The names of all commands by group, those that are used most first."""
+        named = {name for names in GROUPS.values() for name in names}
+        others = tuple(name for name in self.table if name not in named)
+        return {**GROUPS, "Other": others}
 
     def _rules(self, agent: Agent, argument: str, stop: Stop) -> Reply:
         """Those of the project's file come before what a person has said."""
@@ -219,14 +240,14 @@ class Commands:
     def _new(self, agent: Agent, _argument: str, _stop: Stop) -> Reply:
         unsaved = self._save(agent)
         self._switch(agent, Session())
-        reply = "started a new session; /sessions lists the earlier ones"
+        reply = "Started a new session. /sessions lists the earlier ones."
         return [CommandReplied(reply), *unsaved]
 
     def _sessions(self, agent: Agent, _argument: str, _stop: Stop) -> Reply:
         current = agent.session.session_id
         found = one_per_family(self._store.sessions(), current=current)
         if not found:
-            return "there are no sessions yet"
+            return "No sessions yet."
         rows = [(s.id, s.used_at[:16], f"{s.messages:,}", _titled(s)) for s in found]
         text = "\n".join(f"{id_}  {at}  {n:>4}  {title}" for id_, at, n, title in rows)
         return CommandReplied(text, SESSION_COLUMNS, tuple(rows))
@@ -236,7 +257,7 @@ class Commands:
         is_copy = session_id.startswith(SHARED)
         session = self._copy(session_id) if is_copy else self._store.load(session_id)
         self._switch(agent, session)
-        done = "opened a copy" if is_copy else "resumed"
+        done = "Opened a copy" if is_copy else "Resumed"
         return [CommandReplied(f"{done}: {_described(session)}"), *unsaved]
 
     def _copy(self, link: str) -> Session:
@@ -250,19 +271,19 @@ class Commands:
         if rest and self._store.family(first):
             session_id, title = first, rest
         if not title.strip():
-            raise NbchatError("/rename takes a title: /rename Orders of May")
+            raise NbchatError("/rename needs a title, such as /rename Orders of May.")
         self._store.rename(session_id, title)
-        return f"renamed to {title_of(title)}"
+        return f"Renamed to {title_of(title)}."
 
     def _share(self, agent: Agent, _argument: str, _stop: Stop) -> str:
         """Later messages are not in the copy."""
         session = agent.session
         if not session.transcript:
-            raise NbchatError("there is nothing to share yet; send a message first")
+            raise NbchatError("There's nothing to share yet. Send a message first.")
         link = f"{SHARED}{self._store.share(session, exported(session, 'json'))}"
         return (
-            f"everyone who uses this store ({self._store.location}) and has this link "
-            f"can read the conversation as it is now:\n/resume {link}"
+            f"Everyone with this database ({self._store.location}) and this link can "
+            f"read the conversation as it is now:\n/resume {link}"
         )
 
     def _delete(self, agent: Agent, argument: str, _stop: Stop) -> str:
@@ -272,7 +293,7 @@ class Commands:
             ids = [each.id for each in self._store.family(session_id)] or ids
         if agent.session.session_id in ids:
             raise NbchatError(
-                "the current session cannot be deleted; start another with /new first"
+                "You can't delete the session you're in. Start another with /new first."
             )
         log = MarkdownLog(self.live_settings.config.log_folder)
         files, problems = 0, list[str]()
@@ -286,7 +307,7 @@ class Commands:
             except LogNotWritten as error:
                 problems.append(str(error))
         if problems:
-            raise StoreError("; ".join(dict.fromkeys(problems)))
+            raise StoreError(" ".join(dict.fromkeys(problems)))
         return _deleted(session_id, len(ids), files)
 
     def _redact(self, agent: Agent, text: str, _stop: Stop) -> Reply:
@@ -307,10 +328,9 @@ class Commands:
         if left is not None:
             raise left
         return (
-            f"Removed from {removed.messages} messages, in {removed.places} places in "
-            "all: messages, summaries, facts, pins, settings of the session and "
-            "results of runs of this session and its branches, and from the search "
-            "index, logs and backups. Exported files and outputs of cells still "
+            f"Removed it from {_counted(removed.messages, 'message')} "
+            f"({_counted(removed.places, 'place')} in all), in this session, its "
+            "branches, runs, logs and backups. Exported files and cell outputs still "
             "contain it."
         )
 
@@ -354,15 +374,17 @@ class Commands:
 
     def _continue(self, agent: Agent, _argument: str, stop: Stop) -> Reply:
         if not agent.can_retry:
-            raise NbchatError("the last answer is whole; there is nothing to continue")
+            raise NbchatError(
+                "The last answer is complete. There's nothing to continue."
+            )
         return agent.retry(stop=stop, keeps_partial=True)
 
     def _branch(self, agent: Agent, argument: str, stop: Stop) -> Reply:
         position, _, text = argument.partition(" ")
         if not position.isdecimal():
             raise NbchatError(
-                "/branch takes the number of one of your messages and a text, not "
-                f"{position!r}; /recall and the history show the numbers"
+                "/branch needs the number of one of your messages and a text. /recall "
+                "shows the numbers."
             )
         return self.branch(agent, int(position), text, stop=stop)
 
@@ -385,7 +407,7 @@ class Commands:
         engine = agent.engine
         others = ", ".join(each for each in PRESETS if each != engine.policy.name)
         due = engine.should_compact(agent.session).reason
-        return f"{engine.policy.name}: {due}\nothers: {others}"
+        return f"{engine.policy.name}: {due}\nOther policies: {others}"
 
     def _mcp(self, agent: Agent, name: str, _stop: Stop) -> str:
         return self.servers.command(agent, name)
@@ -400,8 +422,8 @@ class Commands:
         name, text, scope = _setting_of(argument, agent.provider.name)
         if not text:
             raise NbchatError(
-                "/set takes a name, a value and optionally a provider, a model or "
-                f'"session": /set effort low for {agent.provider.name}'
+                "/set needs a name and a value, such as /set effort low. Add "
+                f'"for {agent.provider.name}" or "for session" to limit it.'
             )
         return self.live_settings.set(agent, name, text, scope)
 
@@ -416,7 +438,7 @@ def _fetched(name: str, stop: Stop) -> Iterator[ChatEvent]:
     pool.shutdown(wait=False)
     while not wait([fetching], FETCH_SECONDS).done:
         if stop is not None and stop.is_set():
-            raise Stopped("stopped")
+            raise Stopped("Stopped.")
         size = f"{fetched_megabytes(name)} of {WEIGHTS[name].megabytes} MB"
         yield Working(f"Downloading {name}: {size}, {time.monotonic() - began:.0f} s")
     fetching.result()
@@ -432,16 +454,27 @@ def _split(text: str) -> tuple[str, str]:
 def _described(session: Session) -> str:
     """How a session begins, and its size."""
     prompts = (entry.content for entry in session.transcript if entry.is_prompt)
-    title = title_of(next(prompts, "")) or "(empty)"
+    title = title_of(next(prompts, "")) or "Untitled"
     messages = count_messages(session.transcript)
-    return f"{title} ({messages} message{'' if messages == 1 else 's'})"
+    return f"{title} ({_counted(messages, 'message')})"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _deleted(session_id: str, count: int, files: int) -> str:
     """What was deleted, in a sentence."""
-    branches = f" with its branches, {count} in all" if count > 1 else ""
-    logs = ", and its log" if files else ""
-    return f"session {session_id} was deleted{branches}{logs}"
+    sessions = f"{count} sessions" if count > 1 else f"session {session_id}"
+    logs = " and its log" if files else ""
+    return f"Deleted {sessions}{logs}."
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    """The answer to a command that does not exist, with the nearest one."""
+    nearest = get_close_matches(name, known, n=1)
+    advice = f"Did you mean /{nearest[0]}?" if nearest else "/help lists all commands."
+    return f"No command named /{name}. {advice}"
 
 
 def _titled(info: SessionInfo) -> str:

@@ -38,7 +38,7 @@ def _log(agent: Agent, file: str, _stop: Stop) -> str:
     if not file:
         return session_log(agent.session, window)
     write_session_log(agent.session, Path(file), window)
-    return f"written to {Path(file).resolve()}"
+    return f"Saved to {Path(file).resolve()}."
 
 
 def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
@@ -47,21 +47,21 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
     usage = agent.context_usage()
     input_tokens, threshold = engine.input_tokens, engine.context_token_threshold
     rows = {
-        "model": agent.provider.name,
-        "policy": engine.policy.name,
-        "context": _context_size(usage) + _trigger(engine),
+        "Model": agent.provider.name,
+        "Policy": engine.policy.name,
+        "Context": _context_size(usage) + _trigger(engine),
         **{
             f"  {LABELS[part]}": f"{tokens:,} tokens"
             for part, tokens in usage.parts_of_total.items()
         },
         "  answer": f"about {usage.response:,} tokens expected",
-        "since compaction": _of(input_tokens, threshold, "input tokens"),
-        "next compaction": engine.should_compact(session).reason,
-        "messages": _history_size(session, engine),
-        "last compaction": _last_compaction(session),
-        "pinned": f"{len(session.pins)} rules (/pin lists them)",
+        "Since compaction": _of(input_tokens, threshold, "input tokens"),
+        "Next compaction": engine.should_compact(session).reason,
+        "Messages": _history_size(session, engine),
+        "Last compaction": _last_compaction(session),
+        "Pinned rules": f"{len(session.pins)}",
         **_costs(session),
-        "compact now": plan.skip or f"would leave about {plan.tokens_after:,} tokens",
+        "Compact now": plan.skip or f"Leaves about {plan.tokens_after:,} tokens.",
     }
     text = "\n".join(f"{name:18} {text}" for name, text in rows.items())
     return CommandReplied(text, ("Context", "Now"), tuple(rows.items()))
@@ -70,8 +70,8 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
 def _history_size(session: Session, engine: CompactionEngine) -> str:
     state, total = context_state(session, engine.tracker), session.transcript
     return (
-        f"{state.message_count} of {count_messages(total)} messages are sent to the "
-        f"model, {'with a summary' if state.summary_count else 'no summary'}"
+        f"{state.message_count} of {count_messages(total)} sent to the model"
+        f"{', with a summary' if state.summary_count else ''}"
     )
 
 
@@ -79,7 +79,7 @@ def _costs(session: Session) -> dict[str, str]:
     """The tokens used, also by model and by compactions if there are several."""
     found = cost_rows(session)
     parts = {f"  {each.label or 'unknown'}": usage_text(each.usage) for each in found}
-    total = {"tokens used": usage_text(session.usage)}
+    total = {"Tokens used": usage_text(session.usage)}
     return {**total, **parts} if len(found) > 1 else total
 
 
@@ -93,13 +93,13 @@ def _trigger(engine: CompactionEngine) -> str:
     guard = engine.tracker.limits.guard
     if guard is None or engine.policy.meter == "off":
         return ""
-    return f"; compacts at {guard:,}"
+    return f", compacts at {guard:,}"
 
 
 def _last_compaction(session: Session) -> str:
     """The state of the newest compaction, with the reason if it is not active."""
     if not session.compactions:
-        return "none"
+        return "None yet"
     newest = session.compactions[-1]
     return f"{compaction_text(newest)}, at {newest.created_at[:19]}"
 
@@ -117,14 +117,14 @@ def _plan(agent: Agent, argument: str, _stop: Stop) -> str:
     _, keep, upto = _focus_and_amount(argument)
     plan = agent.engine.plan(agent.session, keep=keep, upto=upto)
     if plan.skip:
-        return f"cannot compact now: {plan.skip}"
+        return f"Can't compact now. {plan.skip}"
     transcript = agent.session.transcript
     compacted = count_messages(transcript[plan.start : plan.stop])
-    note = f" ({plan.note})" if plan.note else ""
+    note = f" {plan.note}" if plan.note else ""
     return (
-        f"{compacted} messages would be compacted into a summary, "
-        f"{count_messages(transcript[plan.stop :])} would stay as they are: "
-        f"{plan.tokens_before:,} → about {plan.tokens_after:,} tokens{note}"
+        f"A summary would replace {compacted} messages, and "
+        f"{count_messages(transcript[plan.stop :])} would stay: "
+        f"{plan.tokens_before:,} → about {plan.tokens_after:,} tokens.{note}"
     )
 
 
@@ -153,7 +153,11 @@ def _edit(agent: Agent, text: str, _stop: Stop) -> Reply:
     if text:
         return agent.edit_compaction(text)
     compaction = agent.session.compaction
-    return summary_text(compaction.summary) if compaction else "no summary to edit"
+    return (
+        summary_text(compaction.summary)
+        if compaction
+        else "There's no summary to edit."
+    )
 
 
 def _regenerate(agent: Agent, focus: str, stop: Stop) -> Reply:
@@ -164,12 +168,12 @@ def _pin(agent: Agent, text: str, _stop: Stop) -> Reply:
     if text:
         return agent.pin(text)
     lines = [f"{n}  {each}" for n, each in enumerate(agent.session.pins, 1)]
-    return "\n".join(lines) or "nothing is pinned"
+    return "\n".join(lines) or "No rules are pinned."
 
 
 def _unpin(agent: Agent, number: str, _stop: Stop) -> Reply:
     if not number.isdecimal():
-        raise NbchatError(f"/unpin takes a number that /pin lists, not {number!r}")
+        raise NbchatError("/unpin needs a number from the list of /pin.")
     return agent.unpin(int(number))
 
 
@@ -195,14 +199,13 @@ def _rules(agent: Agent, argument: str, _stop: Stop) -> Reply:
         return "\n".join(lines) or NO_RULES
     verb, _, number = argument.partition(" ")
     if verb not in ("drop", "keep") or not number.isdecimal():
-        raise NbchatError(
-            f"use /rules, /rules drop N or /rules keep N, not /rules {argument}"
-        )
+        raise NbchatError("Use /rules, /rules drop N or /rules keep N.")
     at = int(number) - 1
     if not 0 <= at < len(rules) + len(dropped):
-        raise NbchatError(f"there is no rule {number}; /rules lists them")
+        raise NbchatError(f"There's no rule {number}. /rules lists them.")
     if (verb == "drop") != (at < len(rules)):
-        raise NbchatError(f"rule {number} is {'dropped' if verb == 'drop' else 'kept'}")
+        state = "dropped" if verb == "drop" else "kept"
+        raise NbchatError(f"Rule {number} is already {state}.")
     if verb == "drop":
         return agent.drop_rules([*dropped, rules[at]])
     kept = dropped[at - len(rules)]
@@ -220,8 +223,7 @@ def _include(agent: Agent, position: str, _stop: Stop) -> Reply:
 def _position(command: str, text: str) -> int:
     if not text.isdecimal():
         raise NbchatError(
-            f"{command} takes the number of a message, not {text!r}; /recall and the "
-            "history show the numbers"
+            f"{command} needs the number of a message. /recall shows the numbers."
         )
     return int(text)
 
@@ -234,59 +236,59 @@ def _threshold(agent: Agent, tokens: str, _stop: Stop) -> str:
     policy = agent.engine.policy
     if policy.meter != "cumulative":
         return (
-            f"the policy {policy.name!r} has no threshold, its meter is "
-            f"{policy.meter}; /policy changes it"
+            f"The policy {policy.name} has no threshold of input tokens. /policy "
+            "changes the policy."
         )
     if tokens:
         try:
             wanted = int(tokens.replace(",", "").replace("_", ""))
         except ValueError:
             raise NbchatError(
-                f"/threshold takes a number of tokens, not {tokens!r}"
+                "/threshold needs a number of tokens, such as /threshold 50000."
             ) from None
         refuse_locked(context_token_threshold=wanted)
         agent.engine.tracker.set_threshold(wanted)
     threshold = agent.engine.context_token_threshold
     if threshold is None:
-        return "No threshold: this policy compacts by the size of the context alone."
-    return f"compacts at {threshold:,} input tokens"
+        return "No threshold. This policy goes by the size of the context alone."
+    return f"Compacts at {threshold:,} input tokens."
 
 
 CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
-    "context": (_context, "show what the context contains, and when it is compacted"),
+    "context": (_context, "Show what's in the context and when it's compacted"),
     "compact": (
         _compact,
-        "[keep=N|upto=N] [focus]  compact now: keep N tokens, or up to message N",
+        "[keep=N|upto=N] [focus]  Compact now: keep N tokens, or up to message N",
     ),
-    "summarize": (_compact, "[keep=N|upto=N] [focus]  the same as /compact"),
+    "summarize": (_compact, "[keep=N|upto=N] [focus]  Same as /compact"),
     "plan": (
         _plan,
-        "[keep=N|upto=N]  show what a compaction would do; calls no model",
+        "[keep=N|upto=N]  Preview a compaction without running it",
     ),
     "recall": (
         _recall,
-        "text or N  search all messages, compacted ones too; N shows message N",
+        "text or N  Search all messages, or show message N",
     ),
-    "log": (_log, "[file]  show or save the log of compactions, as Markdown"),
-    "undo": (_undo, "undo the last compaction"),
-    "redo": (_redo, "redo the compaction that was undone last"),
-    "edit": (_edit, "[text]  show the summary, or replace it with your own"),
-    "regenerate": (_regenerate, "[focus]  write the summary again"),
-    "pin": (_pin, "[text]  list the pinned rules, or pin one; compactions keep them"),
-    "unpin": (_unpin, "number  remove a pinned rule"),
+    "log": (_log, "[file]  Show the log of compactions, or save it as Markdown"),
+    "undo": (_undo, "Undo the last compaction"),
+    "redo": (_redo, "Redo the compaction you undid last"),
+    "edit": (_edit, "[text]  Show the summary, or replace it with your own"),
+    "regenerate": (_regenerate, "[focus]  Write the summary again"),
+    "pin": (_pin, "[text]  List the pinned rules, or pin one that compactions keep"),
+    "unpin": (_unpin, "number  Unpin a rule"),
     "rules": (
         _rules,
-        "[use|ignore|drop N|keep N]  list the rules of the project's file and yours",
+        "[use|ignore|drop N|keep N]  List your rules and those of the project's file",
     ),
     "exclude": (
         _exclude,
-        "N  hide message N from the model; nothing is deleted",
+        "N  Hide message N from the model without deleting it",
     ),
-    "include": (_include, "N  show the model an excluded message again"),
+    "include": (_include, "N  Show the model a hidden message again"),
     "checkpoint": (
         _checkpoint,
-        "text  keep the state of the work word for word, until the next checkpoint",
+        "text  Save the state of the work word for word until the next checkpoint",
     ),
-    "threshold": (_threshold, "[tokens]  show or set when to compact"),
+    "threshold": (_threshold, "[tokens]  Show or set when to compact"),
 }
 """Commands that need the agent alone, with their arguments and help."""

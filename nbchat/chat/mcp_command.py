@@ -26,14 +26,14 @@ from nbchat.errors import ConfigError, NbchatError
 
 logger = logging.getLogger(__name__)
 
-HOW = "/mcp NAME connects or disconnects; /mcp TOOL describes a tool"
+HOW = "/mcp NAME connects or disconnects a server. /mcp TOOL describes a tool."
 
 YES = " yes"
 """After a name in `/mcp`: start what was shown."""
 
 NONE = (
-    "no MCP server is configured; add servers to .jupyter/mcp_settings.json or "
-    "mcp.json in this folder, or to the file in the setting mcp_file"
+    "No MCP servers are configured. Add them to .jupyter/mcp_settings.json or "
+    "mcp.json in this folder, or set mcp_file."
 )
 
 
@@ -55,7 +55,7 @@ class ChatServers:
                 self._servers.connect(chosen.values())
                 self._offer(agent)
         except ConfigError as error:
-            logger.warning("no MCP server is connected: %s", error)
+            logger.warning("Didn't connect to MCP servers: %s", error)
         for problem in self._servers.problems.values():
             logger.warning("%s", problem)
 
@@ -70,12 +70,12 @@ class ChatServers:
         if name in self._servers.connected:
             self._servers.disconnect(name)
             self._offer(agent)
-            return f"disconnected {name}"
+            return f"Disconnected {name}."
         is_accepted = name not in known and name.endswith(YES)
         name = name.removesuffix(YES).rstrip() if is_accepted else name
         if name not in known:
-            names = ", ".join(known) or "none"
-            raise NbchatError(f"no MCP server is named {name!r}; configured: {names}")
+            names = f"Choose one of {', '.join(known)}." if known else NONE
+            raise NbchatError(f"No MCP server named {name}. {names}")
         if question := self._question(known[name], is_accepted=is_accepted):
             return question
         self._servers.connect([known[name]])
@@ -92,11 +92,11 @@ class ChatServers:
         if is_accepted and self._shown.get(server.name) == server:
             return ""
         self._shown[server.name] = server
-        does = "would run" if server.command else "would connect to"
+        does = "runs" if server.command else "connects to"
         return (
-            f"{server.name} is named in {server.origin}, in a folder above this one, "
-            f"and {does}: {server.address}\nIf you trust that file: "
-            f"/mcp {server.name}{YES}"
+            f"{server.name} comes from {server.origin}, in a folder above this one. It "
+            f"{does}: {server.address}\nIf you trust that file, use "
+            f"/mcp {server.name}{YES}."
         )
 
     def listed(self) -> list[ServerState]:
@@ -124,7 +124,7 @@ class ChatServers:
             tools = tuple(self._servers.tools)
             taken = {each.name for each in own} & {each.name for each in tools}
             if taken:
-                raise ConfigError(f"two tools are named {', '.join(sorted(taken))}")
+                raise ConfigError(f"Two tools are named {', '.join(sorted(taken))}.")
             if agent.approve is None:
                 agent.approve = Approvals()
             agent.tools = (*own, *tools)
@@ -142,6 +142,7 @@ def _row(server: ServerState) -> str:
         state = server.problem or "not connected"
         return f"{server.name}  {state}  {server.address}  ({server.origin})"
     tools = server.tools
-    lines = [f"{server.name}  connected, {len(tools)} tools  ({server.origin})"]
+    count = f"{len(tools)} tool{'' if len(tools) == 1 else 's'}"
+    lines = [f"{server.name}  connected, {count}  ({server.origin})"]
     lines += [f"  {each.name}  {tool_line(each)}" for each in tools]
     return "\n".join(lines)

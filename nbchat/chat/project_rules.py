@@ -27,9 +27,9 @@ SCOPE = "rules"
 """The scope of the answers among the stored settings."""
 
 STATES = {
-    True: "used; /rules ignore ends that",
-    False: "not used; /rules use changes that",
-    None: "not used yet: /rules use or /rules ignore",
+    True: "in use, /rules ignore stops that",
+    False: "not in use, /rules use changes that",
+    None: "not in use yet, choose /rules use or /rules ignore",
 }
 """How `/rules` says what was answered."""
 
@@ -138,7 +138,7 @@ class ProjectRules:
         try:
             self._store.set_setting(SCOPE, rules.consent_key, is_yes)
         except StoreError as error:
-            return f" Your answer holds until the kernel stops: {error}"
+            return f" nbchat remembers your answer until the kernel stops. {error.line}"
         return ""
 
     @property

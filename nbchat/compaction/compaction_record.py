@@ -66,7 +66,7 @@ def ended_record(
     saved = plan.tokens_covered - size
     after = tracker.scaled(session, plan.tokens_before, saved) if entry else 0
     is_retried = outcome.status != "done" and plan.trigger != "manual"
-    notes = (outcome.note, plan.note, tracker.next_wait if is_retried else "")
+    notes = (sentence(outcome.note), plan.note, tracker.next_wait if is_retried else "")
     return replace(
         running,
         summary=entry.content if entry else "",
@@ -74,12 +74,18 @@ def ended_record(
         summary_tokens=size,
         cost=running.cost + outcome.cost,
         status=outcome.status,
-        reason=outcome.reason,
+        reason=sentence(outcome.reason),
         code=outcome.code,
-        note="; ".join(filter(None, notes)),
+        note=" ".join(filter(None, notes)),
         fields=outcome.fields,
         model=outcome.model or running.model,
     )
+
+
+def sentence(text: str) -> str:
+    """A reason as people read it: with a capital and a period."""
+    end = "" if not text or text.endswith((".", "?", "!", "…")) else "."
+    return f"{text[:1].upper()}{text[1:]}{end}"
 
 
 def as_of_now(

@@ -63,18 +63,18 @@ def edit(
     """
     record = summary_in_force(session)
     if not text.strip():
-        raise CompactionError("empty", "the summary would be empty")
+        raise CompactionError("empty", "The summary would be empty.")
     entry = _with_summary(record.entry, text)
     size = counter.count_entry(entry)
     before = counter.count_entries(_covered(session, record))
     if usable_tokens is not None and size >= usable_tokens:
         raise CompactionError(
             "too-long",
-            f"the summary would have {size:,} tokens; "
-            f"the model's window allows {usable_tokens:,}",
+            f"The summary would have {size:,} tokens, but the model's window allows "
+            f"{usable_tokens:,}.",
         )
     is_larger = size > before
-    reason = f"larger than what it replaces: {size:,} instead of {before:,} tokens"
+    reason = f"It's larger than what it replaces: {size:,} against {before:,} tokens."
     edited = replace(
         record,
         summary=entry.content,
@@ -148,15 +148,15 @@ def exclude(session: Session, index: int, policy: Policy) -> Compaction:
     Raises NbchatError for what the model does not see anyway, and for calls.
     """
     if not 0 <= index < len(session.transcript):
-        raise NbchatError(f"there is no message {index}; /recall shows the positions")
+        raise NbchatError(f"There's no message {index}. /recall shows the numbers.")
     if not session.transcript[index].can_be_excluded:
         raise NbchatError(
-            f"message {index} is a tool call or thinking, which cannot be excluded "
-            "alone; exclude the call's result or the answer"
+            f"Message {index} is a tool call or thinking, which can't be excluded "
+            "alone. Exclude the call's result or the answer."
         )
     _check_visible(session, index)
     if index in session.excluded:
-        raise NbchatError(f"message {index} is already excluded")
+        raise NbchatError(f"Message {index} is already excluded.")
     indices = sorted([index, *_thinking(session.transcript, index)])
     pruning = Pruning(tuple((each, EXCLUDED_TEXT) for each in indices))
     record = record_of(session, pruning, policy, trigger=EXCLUDED)
@@ -167,7 +167,7 @@ def include(session: Session, index: int) -> Compaction:
     """The record that includes an excluded message again; raises NbchatError."""
     record = session.excluded.get(index)
     if record is None:
-        raise NbchatError(f"message {index} is not excluded")
+        raise NbchatError(f"Message {index} isn't excluded.")
     _check_visible(session, index)
     return replace(record, status="undone", committed_at=len(session.transcript))
 
@@ -175,7 +175,7 @@ def include(session: Session, index: int) -> Compaction:
 def summary_in_force(session: Session) -> Compaction:
     """The compaction whose summary the model sees; raises CompactionError."""
     if session.compaction is None:
-        raise CompactionError("none", "there is no summary")
+        raise CompactionError("none", "There's no summary.")
     return session.compaction
 
 
@@ -233,6 +233,6 @@ def _is_signature(transcript: Sequence[Entry], index: int) -> bool:
 def _check_visible(session: Session, index: int) -> None:
     if session.compaction is not None and index < session.compaction.stop:
         raise NbchatError(
-            f"message {index} is compacted: the model sees the summary instead; "
-            "change it with /edit or remove it with /undo"
+            f"Message {index} is compacted. The model sees the summary instead, which "
+            "/edit changes and /undo removes."
         )

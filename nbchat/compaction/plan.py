@@ -175,7 +175,7 @@ def make_plan(
     history = session.history
     cuts = safe_cuts(history)
     if cuts[-1] < len(history):
-        return Plan(trigger, skip="a tool call is still waiting for its result")
+        return Plan(trigger, skip="A tool call is still waiting for its result.")
     sizes = [0, *accumulate(map(counter.count_entry, history))]
     summary = session.compaction
     start = summary.stop if summary else 0
@@ -309,7 +309,7 @@ class _Frame:
             self.budget(cut),
             focus,
             recent=tuple(self.history[cut:]),
-            note="; ".join(self.notes(trigger, wanted, cut)),
+            note=" ".join(self.notes(trigger, wanted, cut)),
             earlier=fields_before(self.session, start),
         )
 
@@ -343,8 +343,8 @@ class _Frame:
     def no_message(self, index: int) -> str:
         """Why nothing can be compacted up to an index."""
         if 0 <= index < self.start:
-            return f"message {index} is compacted already"
-        return f"there is no message {index}; /recall shows the positions"
+            return f"Message {index} is already compacted."
+        return f"There's no message {index}. /recall shows the numbers."
 
     def later_cut(self, wanted: int) -> int:
         """The wanted cut, or a later one after which some more turns fit."""
@@ -363,11 +363,12 @@ class _Frame:
             newest = unread_cut(self.history, self.cuts)
             is_asked = keep_tokens is not None or self.upto is not None
             is_kept = newest > self.earlier and not is_asked
-            return f"nothing new to compact{_hint(self.policy, trigger) * is_kept}"
+            hint = _hint(self.policy, trigger) * is_kept
+            return f"There's nothing new to compact.{hint}"
         before = self.headroom.tokens_before
         new = self.sizes[cut] - self.sizes[self.earlier]
         if new < _least(trigger, self.policy, before):
-            return f"only {new:,} of {before:,} tokens could be compacted"
+            return f"Only {new:,} of {before:,} tokens could be compacted."
         return ""
 
     def budget(self, cut: int) -> Budget:
@@ -379,21 +380,22 @@ class _Frame:
         """Warnings: it saves little, keeps less than wanted, or does not suffice."""
         new = self.sizes[cut] - self.sizes[self.earlier]
         if self.must_shrink and cut == self.earlier:
-            yield "the earlier summary was too large for the window"
+            yield "The earlier summary was too large for the window."
         elif trigger == "manual" and new < self.policy.least_tokens:
-            yield f"only {new:,} tokens to compact, which saves little"
+            yield f"There are only {new:,} tokens to compact, which saves little."
         if cut != wanted:
             kept, asked = map(
                 count_messages, (self.history[cut:], self.history[wanted:])
             )
             yield (
-                f"only {kept} of the {asked} newest messages are kept; more do not fit"
+                f"Only {kept} of the {asked} newest messages are kept, because more "
+                "don't fit."
             )
         stays, goal = self.headroom.tokens_before - self.sizes[cut], self.headroom.goal
         if goal is not None and stays + SHORTEST_SUMMARY > goal:
             yield (
-                "the context is nearly full: what cannot be compacted takes "
-                f"{stays:,} of {goal:,} tokens"
+                f"What can't be compacted takes {stays:,} of {goal:,} tokens, so the "
+                "context stays nearly full."
             )
 
     def _left(self, cut: int) -> int:
@@ -413,8 +415,8 @@ def _hint(policy: Policy, trigger: str) -> str:
     if not kept:
         return ""
     return (
-        f": policy {policy.name!r} keeps the newest {kept:,} {policy.keep_unit} "
-        "(/compact keep=0 compacts them too)"
+        f" The policy {policy.name} keeps the newest {kept:,} {policy.keep_unit}. "
+        "/compact keep=0 compacts them too."
     )
 
 

@@ -39,8 +39,8 @@ Ancestors = tuple[tuple[str, int], ...]
 """Of a branch: the ids of the sessions that it comes from, the oldest first, each with
 the position from which the next one differs."""
 
-CHANGED = "the messages it covers were changed"
-NEVER_ENDED = "the kernel stopped while it ran"
+CHANGED = "The messages it covers were changed."
+NEVER_ENDED = "The kernel stopped while it ran."
 """Reasons why a loaded compaction is not active."""
 
 
@@ -357,8 +357,8 @@ class Session:
         entries = self.transcript[position : position + 1] if position >= 0 else []
         if not any(entry.is_prompt for entry in entries):
             raise NbchatError(
-                f"message {position} is not yours; "
-                f"your last one is message {self.last_prompt}"
+                f"Message {position} isn't yours. "
+                f"Your last one is message {self.last_prompt}."
             )
         stop = position if stop is None else stop
         return Session(
@@ -375,29 +375,29 @@ class Session:
         """The index of the last prompt; raises NbchatError before the first one."""
         found = last_prompt(self.transcript)
         if found is None:
-            raise NbchatError("there are no messages yet")
+            raise NbchatError("There are no messages yet.")
         return found
 
     def pin(self, text: str) -> None:
         """Send a rule with every request; raises NbchatError for a blank one."""
         if not text.strip():
-            raise NbchatError("an empty text cannot be pinned")
+            raise NbchatError("There's no text to pin.")
         if text in self.pins:
             number = self.pins.index(text) + 1
-            raise NbchatError(f"this is already pinned as number {number}")
+            raise NbchatError(f"This is already pinned as number {number}.")
         self.pins = (*self.pins, text)
 
     def checkpoint(self, text: str) -> None:
         """Pin the state of the work in place of the last checkpoint."""
         if not text.strip():
-            raise NbchatError("a checkpoint cannot be empty")
+            raise NbchatError("A checkpoint needs a text.")
         rules = (each for each in self.pins if not each.startswith(CHECKPOINT))
         self.pins = (*rules, f"{CHECKPOINT}{text}")
 
     def unpin(self, number: int) -> str:
         """Remove a pin by its number from 1 and return it; raises NbchatError."""
         if not 1 <= number <= len(self.pins):
-            raise NbchatError(f"there is no pin {number}; /pin lists them")
+            raise NbchatError(f"There's no pin {number}. /pin lists them.")
         text = self.pins[number - 1]
         self.pins = (*self.pins[: number - 1], *self.pins[number:])
         return text
@@ -407,8 +407,8 @@ def check_pin(tokens: int) -> None:
     """Raise NbchatError for a pin, or a checkpoint, of too many tokens."""
     if tokens > PIN_LIMIT:
         raise NbchatError(
-            f"this text has {tokens:,} tokens; a pin may have {PIN_LIMIT:,}, because "
-            "it is sent with every request"
+            f"This text has {tokens:,} tokens, and a pin can have {PIN_LIMIT:,}: it's "
+            "sent with every request."
         )
 
 

@@ -58,7 +58,7 @@ TITLES = {
     "summary": {
         "running": "Compacting",
         "done": "Compaction occurred",
-        "degraded": "Compaction occurred without a model",
+        "degraded": "Compaction occurred",
         "undone": "Compaction undone",
         "redone": "Compaction redone",
         "failed": "Compaction failed",
@@ -66,10 +66,10 @@ TITLES = {
     "pruning": {
         "running": "Shortening tool outputs",
         "done": "Tool outputs shortened",
-        "degraded": "Tool outputs shortened, degraded",
+        "degraded": "Tool outputs shortened",
         "undone": "Tool outputs restored",
         "redone": "Tool outputs shortened again",
-        "failed": "Tool outputs not shortened",
+        "failed": "Couldn't shorten tool outputs",
     },
     "exclusion": {
         "done": "Message excluded",
@@ -79,7 +79,19 @@ TITLES = {
 }
 """The bold words of a banner, by the kind of record and its status."""
 
+WITHOUT_MODEL = "No model was available, so the newest messages were quoted instead."
+"""Said of a summary that was to be a model's."""
+
 BRANCHED = "Branched. The original stays in your sessions."
+
+TRIGGERS = {
+    "manual": "on request",
+    "overflow": "because the request was too long",
+    "window": "because the context was nearly full",
+    "cumulative": "at the threshold of input tokens",
+    "auto": "because sending everything again cost more",
+}
+"""Why a compaction ran, by its trigger."""
 
 STATES = {
     CompactionStarted: "running",
@@ -170,8 +182,9 @@ def compaction_cell_html(compaction: Compaction) -> str:
 def compaction_text(compaction: Compaction) -> str:
     """Describe a compaction in one line of plain text."""
     asked = _asked_by_model(compaction)
-    notes = "; ".join(filter(None, (asked, compaction.reason, compaction.note)))
-    suffix = f" ({notes})" if notes else ""
+    notes = (asked, _without_model(compaction), compaction.reason, compaction.note)
+    said = " ".join(filter(None, notes))
+    suffix = f". {said}" if said else ""
     return f"{_title(compaction)}: {_figures(compaction)}{suffix}"
 
 
@@ -224,19 +237,21 @@ def notice_text(event: Notice) -> str:
         case ContentLeftOut(parts, model):
             text = left_out_text(parts, model)
         case PinsChanged(pins, dropped):
-            text = f"Rules changed: {_plural(len(pins), 'rule')} pinned"
+            text = f"{_plural(len(pins), 'rule')} pinned"
             text += f", {len(dropped):,} dropped" if dropped else ""
-        case SavingFailed(reason, is_resolved=True):
-            text = reason.capitalize()
-        case SavingFailed(reason, is_log=True):
-            text = f"The log of this chat was not written: {reason}"
-        case SavingFailed(reason):
-            text = f"Not saved; the chat continues in memory: {reason}"
+        case SavingFailed(reason, is_log=is_log, is_resolved=is_resolved):
+            line = reason.partition("\n")[0]
+            text = line if is_log or is_resolved else _unsaved_text(line)
         case TurnFailed(message):
             text = message
         case _:
             text = _compaction_notice_text(event)
     return text
+
+
+def _unsaved_text(reason: str) -> str:
+    cause = f"{reason[:1].lower()}{reason[1:]}"
+    return f"Can't save this chat: {cause} Messages stay until the kernel stops."
 
 
 def left_out_text(parts: tuple[str, ...], model: str) -> str:
@@ -273,12 +288,12 @@ def _details(compaction: Compaction) -> str:
     )
     origin = [
         f"policy {compaction.policy}",
-        _asked_by_model(compaction) or f"trigger {compaction.trigger}",
+        _asked_by_model(compaction) or TRIGGERS.get(compaction.trigger, ""),
         f"cost {compaction.cost.total_tokens:,} tokens",
     ]
     return " · ".join(
         [
-            *([] if compaction.is_exclusion else origin),
+            *([] if compaction.is_exclusion else filter(None, origin)),
             *filter(None, [compaction.cost.dollars_text, author]),
             f"{compaction.created_at[:19].replace('T', ' ')} UTC",
             *filter(None, [compaction.reason, compaction.note]),
@@ -287,7 +302,11 @@ def _details(compaction: Compaction) -> str:
 
 
 def _asked_by_model(compaction: Compaction) -> str:
-    return "asked for by the model" if compaction.trigger == BY_MODEL else ""
+    return "The model asked for it." if compaction.trigger == BY_MODEL else ""
+
+
+def _without_model(compaction: Compaction) -> str:
+    return WITHOUT_MODEL if compaction.status == "degraded" else ""
 
 
 def _preview(compaction: Compaction) -> str:
@@ -320,7 +339,7 @@ def _figures(compaction: Compaction) -> str:
         figures = f"#{compaction.start}"
         figures += f", {sizes}" if compaction.is_active else ""
     elif compaction.kind == "pruning":
-        figures = f"{_outputs(compaction)}, {sizes}; no model was called"
+        figures = f"{_outputs(compaction)}, {sizes}, without a model"
     elif compaction.is_attempt:
         figures = f"{messages}, {before:,} tokens"
     else:
@@ -344,11 +363,11 @@ def _compaction_notice_text(event: CompactionNotice) -> str:
         case CompactionStarted(_, messages, tokens):
             text = f"Compacting: {_plural(messages, 'message')}, {tokens:,} tokens …"
         case CompactionSkipped(reason, trigger):
-            title = "Nothing changed" if trigger == EDIT else "Compaction skipped"
+            title = "Nothing changed" if trigger == EDIT else "Nothing was compacted"
             text = f"{title}: {reason}"
         case CompactionFailed(compaction):
-            reason = "; ".join(filter(None, (compaction.reason, compaction.note)))
-            text = f"Compaction failed; the conversation is unchanged: {reason}"
+            reason = " ".join(filter(None, (compaction.reason, compaction.note)))
+            text = f"Compaction failed: {reason} The conversation is unchanged."
         case CompactionUndone(compaction):
             text = _undone_text(compaction)
         case CompactionChanged(compaction, change):
@@ -365,15 +384,15 @@ def _undone_text(compaction: Compaction) -> str:
         visible = f"{_outputs(compaction)} in full"
     else:
         visible = f"the original {_plural(compaction.messages, 'message')}"
-    return f"{_titles(compaction)['undone']}: the model sees {visible} again"
+    return f"{_titles(compaction)['undone']}: the model sees {visible} again."
 
 
 def _changed_text(compaction: Compaction, change: Change) -> str:
     if change == "redone":
-        return f"{_titles(compaction)['redone']}: {_figures(compaction)}"
-    note = f" ({compaction.reason})" if compaction.reason else ""
+        return f"{_titles(compaction)['redone']}: {_figures(compaction)}."
+    note = f" {compaction.reason}" if compaction.reason else ""
     before, after = compaction.tokens_before, compaction.tokens_after
-    return f"Summary {change}: {before:,} → {after:,} tokens{note}"
+    return f"Summary {change}: {before:,} → {after:,} tokens.{note}"
 
 
 def _outputs(compaction: Compaction) -> str:

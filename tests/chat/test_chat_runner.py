@@ -239,7 +239,7 @@ def test_no_error_ends_the_thread(
         TurnFailed("SystemExit: 3"),
     ]
     assert said(recorder, "assistant") == ["still here"]
-    assert "a step of the chat failed" in caplog.text
+    assert "A step of the chat failed" in caplog.text
 
 
 def test_a_broken_listener_does_not_break_the_conversation(
@@ -277,7 +277,7 @@ def test_a_compaction_can_be_stopped(start: Start) -> None:
     runner.stop()
     assert runner.wait(10)
     assert recorder.all(Compacted) == []
-    assert [each.reason for each in recorder.all(CompactionFailed)] == ["stopped"]
+    assert [each.reason for each in recorder.all(CompactionFailed)] == ["Stopped."]
     assert runner.agent.session.history == runner.agent.session.transcript
 
 

@@ -89,14 +89,26 @@ def test_a_listener_gets_the_events_of_the_next_session_too(commands):
 
 def test_help_lines_has_one_line_per_command(commands):
     assert list(commands.help_lines) == list(commands.table)
-    assert commands.help_lines["pin"].startswith("[text]  list the pinned rules")
+    assert commands.help_lines["pin"].startswith("[text]  List the pinned rules")
 
 
-def test_an_unknown_command_lists_the_known_ones(commands):
-    with pytest.raises(
-        ConfigError, match=r"unknown command: /compackt\. Choose one of: /help"
-    ):
-        commands(agent_for(commands), "/compackt")
+def test_a_mistyped_command_suggests_the_nearest_and_is_no_error(commands):
+    agent = agent_for(commands)
+    assert replied(commands(agent, "/hlep")) == (
+        "No command named /hlep. Did you mean /help?"
+    )
+    assert replied(commands(agent, "/xyz")) == (
+        "No command named /xyz. /help lists all commands."
+    )
+
+
+def test_help_lists_every_command_once_in_groups_the_most_used_first(commands):
+    (reply,) = commands(agent_for(commands), "/help")
+    names = [row[1].split()[0] for row in reply.rows]
+    assert sorted(names) == sorted(f"/{name}" for name in commands.table)
+    groups = [row[0] for row in reply.rows if row[0]]
+    assert groups == ["Chat", "Sessions", "Context", "Memory", "Settings"]
+    assert all(row[2][0].isupper() for row in reply.rows)
 
 
 def test_compact_and_undo_run_as_their_events_are_read(commands):
@@ -110,14 +122,14 @@ def test_compact_and_undo_run_as_their_events_are_read(commands):
 def test_a_plan_says_what_a_compaction_would_do_and_does_nothing(commands):
     agent = agent_for(commands, says(STORY))
     assert replied(commands(agent, "/plan")) == (
-        "cannot compact now: nothing new to compact"
+        "Can't compact now. There's nothing new to compact."
     )
     agent.ask("first")
     text = replied(commands(agent, "/plan"))
     plan = agent.engine.plan(agent.session)
     assert text == (
-        "2 messages would be compacted into a summary, 0 would stay as they are: "
-        f"{plan.tokens_before:,} → about {plan.tokens_after:,} tokens"
+        "A summary would replace 2 messages, and 0 would stay: "
+        f"{plan.tokens_before:,} → about {plan.tokens_after:,} tokens."
     )
     assert agent.session.compactions == []
     assert len(agent.provider.requests) == 1
@@ -129,7 +141,7 @@ def test_a_command_compacts_up_to_a_message(commands):
     session = Session([*said, ("user", "well?"), ("assistant", "yes")])
     agent = Agent(told, session=session)
     plan = replied(commands(agent, "/plan upto=1"))
-    assert plan.startswith("2 messages would be compacted into a summary, 2 would stay")
+    assert plan.startswith("A summary would replace 2 messages, and 2 would stay")
     list(commands(agent, "/compact upto=1 the hellos"))
     assert agent.session.compaction.stop == 2
     assert "the hellos" in told.requests[0].history[-1].content
@@ -143,7 +155,7 @@ def test_a_compaction_can_be_undone_redone_edited_and_regenerated(commands):
     )
     agent = agent_for(commands, *lines)
     agent.ask("first")
-    assert replied(commands(agent, "/edit")) == "no summary to edit"
+    assert replied(commands(agent, "/edit")) == "There's no summary to edit."
     for line, told in [
         ("/compact", "short"),
         ("/regenerate the order", "B"),
@@ -181,14 +193,14 @@ def test_a_command_that_calls_the_model_can_be_stopped(commands, line):
 
 def test_pins_are_listed_added_and_removed(commands):
     agent = agent_for(commands)
-    assert replied(commands(agent, "/pin")) == "nothing is pinned"
+    assert replied(commands(agent, "/pin")) == "No rules are pinned."
     events = [*commands(agent, "/pin Never refund  over $50.")]
     assert events == [PinsChanged(("Never refund  over $50.",))]
     list(commands(agent, "/pin In French."))
     assert (
         replied(commands(agent, "/pin")) == "1  Never refund  over $50.\n2  In French."
     )
-    assert "2 rules" in replied(commands(agent, "/context"))
+    assert "Pinned rules       2" in replied(commands(agent, "/context"))
     list(commands(agent, "/unpin 1"))
     assert agent.session.pins == ("In French.",)
 
@@ -208,7 +220,7 @@ def test_a_rule_that_a_summary_quotes_is_listed_dropped_and_taken_back(commands)
     listed = replied(commands(agent, "/rules")).splitlines()
     assert listed == [f"{n}  {text}  (#0)" for n, text in enumerate(said, 1)]
     (changed,) = commands(agent, "/rules drop 2")
-    assert notice_text(changed) == "Rules changed: 0 rules pinned, 1 dropped"
+    assert notice_text(changed) == "0 rules pinned, 1 dropped"
     left = ["1  Never use tabs.  (#0)", "2  Please always lock the yard.  (dropped)"]
     assert replied(commands(agent, "/rules")).splitlines() == left
     agent.ask("What is a tab?")
@@ -220,11 +232,11 @@ def test_a_rule_that_a_summary_quotes_is_listed_dropped_and_taken_back(commands)
     ]
     assert "lock the yard" not in agent.next_request().system
     assert replied(commands(agent, "/rules")).splitlines() == left
-    with pytest.raises(NbchatError, match="rule 2 is dropped"):
+    with pytest.raises(NbchatError, match="Rule 2 is already dropped"):
         list(commands(agent, "/rules drop 2"))
     list(commands(agent, "/rules keep 2"))
     assert "lock the yard.  (#0)" in replied(commands(agent, "/rules"))
-    with pytest.raises(NbchatError, match="rule 2 is kept"):
+    with pytest.raises(NbchatError, match="Rule 2 is already kept"):
         list(commands(agent, "/rules keep 2"))
 
 
@@ -279,18 +291,18 @@ def test_without_rules_it_is_said(commands):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("/rules drop 2", "there is no rule 2; /rules lists them"),
+        ("/rules drop 2", "There's no rule 2. /rules lists them"),
         (
             "/rules drop two",
-            "use /rules, /rules drop N or /rules keep N, not /rules drop two",
+            "Use /rules, /rules drop N or /rules keep N",
         ),
-        ("/rules 1", "use /rules, /rules drop N or /rules keep N"),
-        ("/unpin two", "takes a number that /pin lists, not 'two'"),
-        ("/unpin", "takes a number"),
-        ("/unpin 0", "there is no pin 0; /pin lists them"),
-        ("/unpin 2", "there is no pin 2; /pin lists them"),
+        ("/rules 1", "Use /rules, /rules drop N or /rules keep N"),
+        ("/unpin two", "needs a number from the list of /pin"),
+        ("/unpin", "needs a number"),
+        ("/unpin 0", "There's no pin 0. /pin lists them"),
+        ("/unpin 2", "There's no pin 2. /pin lists them"),
         ("/pin one", "already pinned as number 1"),
-        ("/pin " + "word " * 3_000, r"has 3,00\d tokens; a pin may have 2,000"),
+        ("/pin " + "word " * 3_000, r"has 3,00\d tokens, and a pin can have 2,000"),
     ],
 )
 def test_an_invalid_pin_is_refused_with_the_numbers(commands, line, said):
@@ -304,9 +316,9 @@ def test_an_invalid_pin_is_refused_with_the_numbers(commands, line, said):
 def test_context_shows_the_state_of_the_last_compaction(commands, tmp_path):
     agent = agent_for(commands, says(STORY), says("<summary>short</summary>"))
     agent.ask("first")
-    assert "last compaction    none" in replied(commands(agent, "/context"))
+    assert "Last compaction    None yet" in replied(commands(agent, "/context"))
     list(agent.compact())
-    assert "last compaction    Compaction occurred: 2" in replied(
+    assert "Last compaction    Compaction occurred: 2" in replied(
         commands(agent, "/context")
     )
     with sqlite3.connect(tmp_path / "sessions.db") as database:
@@ -314,8 +326,8 @@ def test_context_shows_the_state_of_the_last_compaction(commands, tmp_path):
     database.close()
     commands(agent, f"/resume {agent.session.session_id}")
     text = replied(commands(agent, "/context"))
-    assert "last compaction    Compaction undone: " in text
-    assert "(the messages it covers were changed)" in text
+    assert "Last compaction    Compaction undone: " in text
+    assert ". The messages it covers were changed." in text
 
 
 def test_context_shows_the_tokens_used_by_each_model(commands):
@@ -324,8 +336,8 @@ def test_context_shows_the_tokens_used_by_each_model(commands):
     agent = Agent(ScriptedProvider(*lines, prices=prices))
     agent.ask("hi")
     text = replied(commands(agent, "/context"))
-    assert "tokens used        900 in · 10 out · $0.0019" in text
-    assert "scripted:model" not in text.partition("tokens used")[2]
+    assert "Tokens used        900 in · 10 out · $0.0019" in text
+    assert "scripted:model" not in text.partition("Tokens used")[2]
     list(agent.compact())
     text = replied(commands(agent, "/context"))
     assert "  scripted:model   900 in · 10 out · $0.0019" in text
@@ -337,9 +349,9 @@ def test_context_shows_its_size_and_when_it_is_compacted(commands):
     agent.ask("first")
     text = replied(commands(agent, "/context"))
     assert "500 of 75,000 input tokens" in text
-    assert "2 of 2 messages are sent to the model, no summary" in text
+    assert "Messages           2 of 2 sent to the model" in text
     assert re.search(r"  answer +about \d+ tokens expected", text)
-    assert "would leave about" in text
+    assert "Leaves about" in text
 
 
 def test_the_threshold_is_shown_set_and_refused(commands):
@@ -348,7 +360,7 @@ def test_the_threshold_is_shown_set_and_refused(commands):
     assert "2,000" in replied(commands(agent, "/threshold 2_000"))
     with pytest.raises(ConfigError, match="alone"):
         commands(agent, "/threshold 1")
-    with pytest.raises(NbchatError, match="not 'lots'"):
+    with pytest.raises(NbchatError, match="needs a number of tokens"):
         commands(agent, "/threshold lots")
     assert agent.engine.context_token_threshold == 2_000
 
@@ -372,13 +384,13 @@ def test_a_session_can_be_deleted_unless_it_is_the_current_one(commands):
     agent.ask("first")
     old = agent.session.session_id
     with pytest.raises(
-        NbchatError, match="current session cannot be deleted; start another"
+        NbchatError, match=r"can't delete the session you're in. Start another"
     ):
         commands(agent, f"/delete {old}")
     commands(agent, "/new")
     with pytest.raises(NbchatError, match="no session 'missing'"):
         commands(agent, "/delete missing")
-    assert replied(commands(agent, f"/delete {old}")) == f"session {old} was deleted"
+    assert replied(commands(agent, f"/delete {old}")) == f"Deleted session {old}."
     assert commands._store.sessions() == []
 
 
@@ -389,12 +401,12 @@ def test_a_session_keeps_the_title_that_it_was_given(commands):
     agent.ask("Where is W100?")
     assert (
         replied(commands(agent, "/rename Orders\n of May"))
-        == "renamed to Orders of May"
+        == "Renamed to Orders of May."
     )
     agent.ask("And W101?")
     agent.autosave.save()
     assert [each.title for each in commands._store.sessions()] == ["Orders of May"]
-    with pytest.raises(NbchatError, match="takes a title"):
+    with pytest.raises(NbchatError, match="needs a title"):
         replied(commands(agent, "/rename  "))
 
 
@@ -405,10 +417,10 @@ def test_another_session_is_renamed_by_its_id(commands):
     commands(agent, "/new")
     agent.ask("And W101?")
     assert replied(commands(agent, f"/rename {old} Old orders")) == (
-        "renamed to Old orders"
+        "Renamed to Old orders."
     )
     assert replied(commands(agent, "/rename missing Orders")) == (
-        "renamed to missing Orders"
+        "Renamed to missing Orders."
     )
     titles = {each.id: each.title for each in commands._store.sessions()}
     assert titles == {old: "Old orders", agent.session.session_id: "missing Orders"}
@@ -427,7 +439,7 @@ def test_a_shared_copy_is_opened_without_pins_and_summaries(commands):
     bob = Commands(SessionStore(commands._store.url, owner="bob"))
     reader = agent_for(bob, says("Yes."))
     assert bob._store.sessions() == []
-    assert "opened a copy" in replied(bob(reader, f"/resume {link}"))
+    assert "Opened a copy" in replied(bob(reader, f"/resume {link}"))
     assert reader.session.history == agent.session.transcript
     assert (reader.session.pins, reader.session.compactions) == ((), [])
     reader.ask("Is it so?")
@@ -468,7 +480,7 @@ def test_again_after_a_failure_answers_the_same_message_in_the_same_session(comm
     list(commands(agent, "/again"))
     assert agent.session is session
     assert [e.content for e in session.transcript] == ["first", "one"]
-    with pytest.raises(NbchatError, match="is answered"):
+    with pytest.raises(NbchatError, match="has an answer"):
         agent.retry()
 
 
@@ -627,13 +639,13 @@ def test_a_branch_from_before_a_compaction_has_the_original_messages(commands):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("/branch", "/branch takes the number of one of your messages"),
+        ("/branch", "/branch needs the number of one of your messages"),
         (
             "/branch 1 text",
-            "message 1 is not yours; your last one is message",
+            "Message 1 isn't yours. Your last one is message",
         ),
-        ("/branch 99", "message 99 is not yours"),
-        ("/branch -1", "not '-1'"),
+        ("/branch 99", "Message 99 isn't yours"),
+        ("/branch -1", "/branch needs the number"),
     ],
 )
 def test_an_invalid_position_changes_nothing(commands, line, said):
@@ -643,7 +655,7 @@ def test_an_invalid_position_changes_nothing(commands, line, said):
     with pytest.raises(NbchatError, match=said):
         commands(agent, line)
     assert agent.session is before
-    with pytest.raises(NbchatError, match="there are no messages yet"):
+    with pytest.raises(NbchatError, match="There are no messages yet"):
         commands(agent_for(commands), "/again")
 
 
@@ -672,7 +684,7 @@ def test_the_parts_of_the_context_add_up_to_its_size(commands):
     agent.ask("second")
     rows = replied(commands(agent, "/context")).splitlines()
     sizes = {row[:18].rstrip(): row[18:] for row in rows}
-    total = int(sizes["context"].split()[0].replace(",", ""))
+    total = int(sizes["Context"].split()[0].replace(",", ""))
     parts = [
         int(sizes[f"  {name}"].split()[0].replace(",", "")) for name in LABELS.values()
     ]

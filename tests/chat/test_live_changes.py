@@ -200,7 +200,7 @@ def test_a_summary_model_for_one_provider_is_not_used_with_another(chat, monkeyp
 POLICIES = "invalid value for policy: 'teired'. Choose one of: single-summary, tiered, "
 
 REFUSED = {
-    "/set attempts": "/set takes a name, a value",
+    "/set attempts": "/set needs a name and a value",
     "/set colour red": "unknown setting: colour. Choose one of: policy, ",
     "/set efort low": "unknown setting: efort. Did you mean: effort?",
     "/set base_url http://x": "/set cannot store base_url; use %config NbChat.base_url",

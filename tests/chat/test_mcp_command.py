@@ -38,13 +38,13 @@ def said(commands: Commands, agent: Agent, line: str) -> str:
 
 def test_servers_of_a_project_are_listed_and_none_is_started(commands, tmp_path):
     agent = Agent(ScriptedProvider())
-    assert said(commands, agent, "/mcp").startswith("no MCP server is configured")
+    assert said(commands, agent, "/mcp").startswith("No MCP servers are configured")
     project(tmp_path)
     listed = said(commands, agent, "/mcp")
     assert f"desk  not connected  {sys.executable} {DESK}" in listed
     assert f"({tmp_path / 'mcp.json'})" in listed
     assert agent.tools == ()
-    with pytest.raises(NbchatError, match="no MCP server is named 'x'; configured: d"):
+    with pytest.raises(NbchatError, match=r"No MCP server named x. Choose one of d"):
         commands(agent, "/mcp x")
 
 
@@ -89,7 +89,7 @@ def test_the_servers_of_the_setting_are_connected_when_a_chat_begins(tmp_path):
 def test_an_unreadable_file_of_the_setting_does_not_stop_the_chat(tmp_path, caplog):
     agent = Agent(ScriptedProvider())
     ChatServers(lambda: str(tmp_path / "none.json")).connect_chosen(agent)
-    assert "no MCP server is connected" in caplog.text
+    assert "Didn't connect to MCP servers" in caplog.text
     assert agent.tools == ()
 
 
@@ -109,8 +109,8 @@ def test_a_server_of_a_parent_folder_is_listed_and_needs_a_yes(below, tmp_path):
     assert f"({file})" in said(below, agent, "/mcp")
     asked = said(below, agent, "/mcp desk")
     assert asked == (
-        f"desk is named in {file}, in a folder above this one, and would run: "
-        f"{sys.executable} {DESK}\nIf you trust that file: /mcp desk yes"
+        f"desk comes from {file}, in a folder above this one. It runs: "
+        f"{sys.executable} {DESK}\nIf you trust that file, use /mcp desk yes."
     )
     assert agent.tools == ()
     assert [each.tools for each in below.servers.listed()] == [None, None]

@@ -88,7 +88,7 @@ def test_a_no_is_kept_and_can_be_taken_back(project, store):
     later = Chat(project, store)
     assert later.sent() == []
     assert later.offered == []
-    assert "not used; /rules use changes that" in later.command("/rules")
+    assert "not in use, /rules use changes that" in later.command("/rules")
     later.command("/rules use")
     assert later.sent() == [RULES]
 
@@ -132,7 +132,7 @@ def test_a_yes_counts_only_for_the_text_that_was_shown(project, store):
     assert chat.sent() == ["Other rules."]
 
 
-WAITS = "not used yet: /rules use or /rules ignore"
+WAITS = "not in use yet, choose /rules use or /rules ignore"
 
 
 def test_invisible_characters_are_shown_before_a_yes(project, store):
@@ -182,7 +182,7 @@ def test_an_answer_holds_in_this_chat_where_the_store_is_out_of_order(project, s
     broken = SessionStore("sqlite:////nowhere/kept.db")
     chat = Chat(project, broken)
     chat.command("/rules")
-    assert "Your answer holds until the kernel stops" in chat.command("/rules use")
+    assert "remembers your answer until the kernel stops" in chat.command("/rules use")
     assert chat.rules.source(chat.agent)(None)
 
 
@@ -202,7 +202,7 @@ def test_rules_that_someone_else_agreed_to_end_with_the_next_message(project, st
 
 def test_a_chat_without_rules_files_lists_what_people_have_said(store):
     commands = Commands(store)
-    with pytest.raises(NbchatError, match="use /rules, /rules drop N or /rules keep N"):
+    with pytest.raises(NbchatError, match="Use /rules, /rules drop N or /rules keep N"):
         replied(commands(Agent(ScriptedProvider()), "/rules use"))
 
 

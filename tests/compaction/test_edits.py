@@ -248,20 +248,20 @@ def test_an_edit_that_cannot_be_a_summary_changes_nothing_and_says_why(store):
     agent = chained(store)
     before = agent.session.history
     blank = list(agent.edit_compaction(" \n\t"))[-1]
-    assert blank == CompactionSkipped("the summary would be empty", EDIT)
+    assert blank == CompactionSkipped("The summary would be empty.", EDIT)
     huge = list(agent.edit_compaction("word " * 100_000))[-1]
     assert isinstance(huge, CompactionSkipped)
     assert "would have 100," in huge.reason
     assert agent.session.history == before
     fresh = list(agent_in(store, says("x")).edit_compaction("mine"))[-1]
-    assert fresh == CompactionSkipped("there is no summary", EDIT)
+    assert fresh == CompactionSkipped("There's no summary.", EDIT)
 
 
 def test_an_edit_larger_than_what_it_replaces_is_allowed_and_says_so(store):
     agent = chained(store)
     event = list(agent.edit_compaction("word " * 1_000))[-1]
     assert isinstance(event, CompactionChanged)
-    assert event.compaction.reason.startswith("larger than what it replaces: 1,1")
+    assert event.compaction.reason.startswith("It's larger than what it replaces: 1,1")
     assert "larger than what it replaces" in event.compaction.reason
     assert event.compaction.tokens_after > 1_000
 
@@ -353,7 +353,7 @@ def test_a_failed_rewrite_leaves_the_old_summary_in_force_and_is_reported(store,
 def test_without_a_summary_there_is_nothing_to_regenerate(store):
     agent = agent_in(store, says("x"))
     assert list(agent.regenerate_compaction()) == [
-        CompactionSkipped("there is no summary", EDIT)
+        CompactionSkipped("There's no summary.", EDIT)
     ]
     assert agent.provider.requests == []  # type: ignore[attr-defined]
 
@@ -526,7 +526,7 @@ def test_a_changed_entry_deactivates_every_summary_that_covers_it():
         assert [record.stop for record in loaded.active_compactions] == in_force
         gone = loaded.compactions[len(in_force) :]
         assert {record.reason for record in gone} <= {
-            "the messages it covers were changed"
+            "The messages it covers were changed."
         }
     shorter = Session(said[:5], compactions=records)
     assert [record.stop for record in shorter.active_compactions] == [2, 4]

@@ -80,7 +80,7 @@ def test_usage_from_before_a_compaction_does_not_trigger_the_next():
 
 def test_a_plan_is_a_dry_run_with_the_reason_to_skip():
     engine = CompactionEngine()
-    assert engine.plan(Session()).skip == "nothing new to compact"
+    assert engine.plan(Session()).skip == "There's nothing new to compact."
     waiting = Session([("user", LONG), ("assistant", "", "1", "look", "{}")])
     assert "still waiting" in engine.plan(waiting).skip
     assert (
@@ -157,7 +157,7 @@ def test_where_the_window_is_full_code_does_without_a_model(trigger: str):
     kept = session(LONG, f"W100 is in Lisbon. {LONG}", "And W200?", f"In Oslo. {LONG}")
     broken = fails(RequestRefused("the summariser is gone"))
     record = compact(CompactionEngine(), kept, broken, trigger=trigger)
-    assert (record.status, record.reason) == ("degraded", "the summariser is gone")
+    assert (record.status, record.reason) == ("degraded", "The summariser is gone.")
     assert "And W200?" in record.summary
     kept.compactions.append(record)
     assert [entry.role for entry in kept.history] == ["summary"]
@@ -293,7 +293,7 @@ def test_a_summary_model_that_cannot_be_had_fails_the_compaction_and_no_more():
     kept = session(LONG, LONG)
     broken = ScriptedProvider(fails(ModelFileError("no such file")))
     record = compact(CompactionEngine(summary_model=broken), kept)
-    assert (record.status, record.reason) == ("failed", "no such file")
+    assert (record.status, record.reason) == ("failed", "No such file.")
 
 
 def test_another_summary_model_writes_within_its_own_window():
@@ -320,7 +320,7 @@ def test_undo_is_one_more_record_that_gives_the_original_view_back():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: CompactionEngine(0), "above 0 tokens, not 0"),
+        (lambda: CompactionEngine(0), "above 0, not 0"),
         (lambda: CompactionEngine(policy="tierd"), "invalid value for policy: 'tierd'"),
         (lambda: Policy("x", window_share=80), "between 0 and 1"),
         (lambda: Policy("x", keep=-1), "negative"),
@@ -333,7 +333,7 @@ def test_settings_that_cannot_work_are_refused_when_set(make, said: str):
 
 def test_a_threshold_below_the_floor_is_refused_with_the_numbers():
     engine = CompactionEngine(5_000)
-    with pytest.raises(ConfigError, match="tools alone take 6,000 tokens"):
+    with pytest.raises(ConfigError, match="tools alone take 6,000"):
         engine.tracker.use_model(ModelInfo("m"), fixed_tokens=6_000)
 
 

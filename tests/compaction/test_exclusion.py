@@ -63,7 +63,7 @@ def test_an_included_message_is_word_for_word_the_same():
     assert isinstance(event, CompactionUndone)
     assert agent.session.history == before
     assert agent.session.excluded == {}
-    assert notice_text(event) == "Message included: the model sees #0 again"
+    assert notice_text(event) == "Message included: the model sees #0 again."
     assert compaction_text(event.compaction) == "Message included: #0"
 
 
@@ -214,8 +214,8 @@ def test_a_pruning_leaves_it_out_and_points_at_nothing_that_is_out():
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        (9, "there is no message 9"),
-        (-1, "there is no message -1"),
+        (9, "There's no message 9"),
+        (-1, "There's no message -1"),
         (1, "a tool call or thinking"),
         (0, "is already excluded"),
     ],
@@ -238,7 +238,7 @@ def test_what_is_compacted_can_be_neither_excluded_nor_included():
         list(agent.exclude(1))
     with pytest.raises(NbchatError, match="is compacted"):
         list(agent.include(0))
-    with pytest.raises(NbchatError, match="is not excluded"):
+    with pytest.raises(NbchatError, match="isn't excluded"):
         list(agent.include(1))
 
 
@@ -332,5 +332,5 @@ def test_both_are_commands(store: SessionStore) -> None:
     list(commands(agent, "/include 0"))
     assert agent.session.history[0].content == SECRET
     for line in ("/exclude", "/exclude it", "/include -1"):
-        with pytest.raises(NbchatError, match="takes the number of a message"):
+        with pytest.raises(NbchatError, match="needs the number of a message"):
             commands(agent, line)

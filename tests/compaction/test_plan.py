@@ -212,8 +212,8 @@ def test_up_to_a_message_that_is_compacted_or_not_there_nothing_is_compacted():
     session = Session(records(3))
     engine = engine_of(100_000)
     list(chat(session, 100_000).compact(upto=7))
-    assert engine.plan(session, upto=3).skip == "message 3 is compacted already"
-    assert engine.plan(session, upto=12).skip.startswith("there is no message 12; ")
+    assert engine.plan(session, upto=3).skip == "Message 3 is already compacted."
+    assert engine.plan(session, upto=12).skip.startswith("There's no message 12. ")
     assert engine.plan(session, upto=11).stop == 12
 
 

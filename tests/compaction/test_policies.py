@@ -85,11 +85,11 @@ def test_a_limit_below_the_floor_is_refused_when_the_policy_is_set():
     agent = Agent(provider, system="word " * 1_200)
     with pytest.raises(
         ConfigError,
-        match=r"'early' is 1,000, but the system prompt and tools alone take 1,2\d\d tok",
+        match=r"early is 1,000 tokens, but the system prompt and tools alone take 1,2\d\d",
     ):
         agent.engine.tracker.use_policy("early")
     assert agent.engine.policy.name == "single-summary"
-    with pytest.raises(ConfigError, match="limit of policy 'early'"):
+    with pytest.raises(ConfigError, match="limit of the policy early"):
         Agent(provider, system="word " * 1_200, engine=CompactionEngine(policy="early"))
 
 
@@ -159,7 +159,7 @@ def test_a_person_may_keep_something_else_than_the_policy():
 
 def test_a_policy_that_keeps_everything_says_how_to_compact_it():
     plan = CompactionEngine(policy="tiered").plan(chat(3))
-    assert "'tiered' keeps the newest 10 exchanges" in plan.skip
+    assert "tiered keeps the newest 10 exchanges" in plan.skip
     assert "keep=0" in plan.skip
 
 
@@ -169,7 +169,7 @@ def test_less_is_kept_where_it_would_not_fit_and_the_record_warns():
     engine = CompactionEngine(policy=Policy("x", "window", keep=24), info=info)
     plan = engine.plan(session, trigger="window")
     assert plan.tokens_after <= engine.tracker.limits.guard
-    assert plan.note.startswith("only ")
+    assert plan.note.startswith("Only ")
     record = finished(engine.compact(session, ScriptedProvider(GOOD), plan))
     assert "newest messages are kept" in record.note
 
@@ -217,7 +217,7 @@ def test_a_policy_that_waits_keeps_the_history_and_retries_with_growing_delays()
             assert record.status == "failed"
             engine.tracker.record_failure(session)
         else:
-            assert "; trying again in" in decision.reason
+            assert "nbchat tries again in" in decision.reason
         engine.update_token_count(Usage(9_000, 10))
     assert tries == [1, 2, 4, 8]
 
@@ -377,5 +377,5 @@ def test_a_failed_summary_by_hand_leaves_the_history_and_says_why():
     )
     events = list(agent.compact())
     assert isinstance(events[-1], CompactionFailed)
-    assert "no such model" in events[-1].reason
+    assert "No such model" in events[-1].reason
     assert agent.session.history == agent.session.transcript

@@ -195,7 +195,7 @@ def test_pins_keep_their_order_and_are_known_by_number():
 @pytest.mark.parametrize("text", ["", " \n\t", "a"])
 def test_a_blank_pin_or_one_there_is_already_is_refused(text: str):
     session = Session(pins=["a"])
-    with pytest.raises(NbchatError, match="pinned"):
+    with pytest.raises(NbchatError, match="pin"):
         session.pin(text)
     assert session.pins == ("a",)
 

@@ -21,6 +21,7 @@ from nbchat.conversation.events import (
 )
 from nbchat.rendering.banners import (
     PREVIEW_LIMIT,
+    WITHOUT_MODEL,
     compaction_html,
     compaction_text,
     notice_html,
@@ -234,7 +235,7 @@ def test_the_banner_says_what_was_compacted_and_what_it_saved() -> None:
 
 def test_the_banner_shows_the_note_of_a_compaction() -> None:
     record = Compaction("c", 0, 1, "S", note="summarized in 3 parts <b>")
-    assert compaction_text(record).endswith("(summarized in 3 parts <b>)")
+    assert compaction_text(record).endswith(". summarized in 3 parts <b>")
     assert "summarized in 3 parts &lt;b&gt;" in compaction_html(record)
 
 
@@ -242,19 +243,20 @@ def test_the_banner_shows_the_note_of_a_compaction() -> None:
     ("status", "words"),
     [
         ("done", "Compaction occurred: 1 message compacted"),
-        ("degraded", "Compaction occurred without a model: 1 message compacted"),
+        ("degraded", "Compaction occurred: 1 message compacted"),
         ("undone", "Compaction undone: 1 message"),
     ],
 )
 def test_each_status_has_its_title(status: str, words: str) -> None:
     record = Compaction("c", 0, 1, "s", status=status, reason="why", messages=1)  # type: ignore[arg-type]
-    assert compaction_text(record) == f"{words}, 0 → 0 tokens (why)"
+    told = f" {WITHOUT_MODEL}" if status == "degraded" else ""
+    assert compaction_text(record) == f"{words}, 0 → 0 tokens.{told} why"
     assert f'data-state="{status}"' in compaction_html(record)
 
 
 def test_an_attempt_shows_no_savings() -> None:
     record = Compaction("c", 0, 3, "", 900, status="failed", reason="why", messages=3)
-    assert compaction_text(record) == "Compaction failed: 3 messages, 900 tokens (why)"
+    assert compaction_text(record) == "Compaction failed: 3 messages, 900 tokens. why"
     record = Compaction("c", 0, 3, "", 900, status="running", messages=3)
     assert compaction_text(record) == "Compacting: 3 messages, 900 tokens"
 
@@ -279,12 +281,12 @@ def test_a_stored_record_that_was_tampered_with_runs_nothing() -> None:
 def test_shortened_tool_outputs_have_their_own_texts() -> None:
     places = ((1, "short"), (3, "shorter"))
     record = Compaction("p", 0, 4, "", 900, 300, kind="pruning", replacements=places)
-    words = "Tool outputs shortened: 2 outputs, 900 → 300 tokens; no model was called"
+    words = "Tool outputs shortened: 2 outputs, 900 → 300 tokens, without a model"
     assert compaction_text(record) == words
     assert "nbc-summary-text" not in compaction_html(record)
     undone = replace(record, status="undone")
     assert notice_text(CompactionUndone(undone)) == (
-        "Tool outputs restored: the model sees 2 outputs in full again"
+        "Tool outputs restored: the model sees 2 outputs in full again."
     )
 
 
@@ -293,10 +295,10 @@ def test_shortened_tool_outputs_have_their_own_texts() -> None:
     [
         (
             "redone",
-            "Compaction redone: 2 messages compacted, 900 → 90 tokens (\u221290%)",
+            "Compaction redone: 2 messages compacted, 900 → 90 tokens (\u221290%).",
         ),
-        ("edited", "Summary edited: 900 → 90 tokens (too large)"),
-        ("regenerated", "Summary regenerated: 900 → 90 tokens"),
+        ("edited", "Summary edited: 900 → 90 tokens. too large"),
+        ("regenerated", "Summary regenerated: 900 → 90 tokens."),
     ],
 )
 def test_every_change_of_a_compaction_has_its_notice(
@@ -311,20 +313,20 @@ def test_every_change_of_a_compaction_has_its_notice(
 
 
 def test_a_change_of_the_pins_says_how_many_there_are() -> None:
-    assert notice_text(PinsChanged(("a",))) == "Rules changed: 1 rule pinned"
+    assert notice_text(PinsChanged(("a",))) == "1 rule pinned"
     assert "0 rules" in notice_html(PinsChanged(()))
 
 
 def test_notices_are_sentences() -> None:
     assert [notice_text(event) for event in notices("why")] == [
         "Compacting: 1 message, 10 tokens …",
-        "Compaction skipped: why",
-        "Compaction failed; the conversation is unchanged: why",
-        "Compaction undone: the model sees the original 1 message again",
-        "Summary edited: 0 → 0 tokens (why)",
+        "Nothing was compacted: why",
+        "Compaction failed: why The conversation is unchanged.",
+        "Compaction undone: the model sees the original 1 message again.",
+        "Summary edited: 0 → 0 tokens. why",
         "Branched. The original stays in your sessions. /resume why reopens it.",
-        "Rules changed: 1 rule pinned",
-        "Not saved; the chat continues in memory: why",
+        "1 rule pinned",
+        "Can't save this chat: why Messages stay until the kernel stops.",
         "why",
     ]
 

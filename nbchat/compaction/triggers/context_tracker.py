@@ -24,6 +24,7 @@ from nbchat.compaction.triggers.triggers import (
     Readings,
     Spending,
     decide,
+    in_thousands,
 )
 from nbchat.conversation.entries import BY_MODEL, Compaction, Entry, Usage
 from nbchat.conversation.session import CHANGED, Session
@@ -46,8 +47,8 @@ CAUTION = 1.3
 """Factor for new text that the provider was asked to count and could not."""
 
 WINDOW_UNKNOWN = (
-    "the model's window is not known, so the conversation is compacted only after a "
-    "request is refused as too long; set the window (/set window 128000)"
+    "The model's context window is unknown, so the conversation is compacted only when "
+    "a request is too long. To set it, use /set window 128000."
 )
 
 SOON = 0.85
@@ -310,7 +311,11 @@ class ContextTracker:
         except Stopped:
             raise
         except NbchatError as error:
-            logger.warning("counted locally, %s cannot: %s", self.info.name, error)
+            logger.warning(
+                "%s can't count tokens, so they're estimated: %s",
+                self.info.name,
+                error.line,
+            )
             self.assume_larger_context(session)
         else:
             self.set_context_tokens(session, tokens)
@@ -357,14 +362,14 @@ class ContextTracker:
     def outlook(self, session: Session) -> str:
         """When the next compaction is due, as a text; changes nothing."""
         reason = self._impossible or self._decision(session).reason
-        return f"{self.assumption}; {reason}" if self.info.is_assumed else reason
+        return f"{self.assumption} {reason}" if self.info.is_assumed else reason
 
     @property
     def assumption(self) -> str:
         """What is said of a window that nothing tells, and how to change it."""
         return (
-            f"assuming a context window of {self.info.window:,} tokens for "
-            f"{self.info.name} (to change it: /set window 128000)"
+            f"Assuming a {in_thousands(self.info.window or 0)} context window for "
+            f"{self.info.name}."
         )
 
     def is_nearly_due(self, session: Session) -> bool:
@@ -412,7 +417,7 @@ class ContextTracker:
         is_by_code = record is not None and record.status == "degraded"
         if not is_by_code or self.policy.summarizer == "extractive":
             return Decision("", "")
-        return Decision(RETRY, "the current summary was written without a model")
+        return Decision(RETRY, "The summary was written without a model.")
 
     @property
     def _impossible(self) -> str:
@@ -427,7 +432,7 @@ class ContextTracker:
         if trigger in ("manual", BY_MODEL):
             return ""
         if self.policy.meter == "off":
-            return f"the policy {self.policy.name!r} compacts only on request"
+            return f"The policy {self.policy.name} compacts only on request."
         if trigger == "overflow":
             return ""
         return self._breaker.reason_to_stop(

@@ -32,11 +32,11 @@ MAX_DOUBLINGS = 6
 """The wait stays at 64 requests between two attempts."""
 
 UNTIL = (
-    "automatic compaction is paused until you change the threshold, the policy or the "
-    "model, compact by hand, or undo a compaction"
+    "Automatic compaction is paused until you change the threshold, the policy or the "
+    "model, or compact or undo yourself."
 )
 
-LIMIT_NAMES = {"cumulative": "threshold", "window": "window limit"}
+LIMIT_NAMES = {"cumulative": "threshold", "window": "limit"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,7 @@ class Limits:
         """Raise ConfigError where the policy cannot work with this model."""
         tokens = self.set_threshold
         if tokens is not None and tokens <= 0:
-            raise ConfigError(
-                f"context_token_threshold must be above 0 tokens, not {tokens}"
-            )
+            raise ConfigError(f"context_token_threshold must be above 0, not {tokens}.")
         if self.policy.meter == "cumulative" and tokens is not None:
             self._check_fixed("context_token_threshold", tokens, fixed_tokens)
         self._check_keep()
@@ -99,15 +97,14 @@ class Limits:
     def check_guard(self, fixed_tokens: int) -> None:
         """Raise ConfigError where the guard's limit is below the fixed tokens."""
         if self.policy.meter != "off" and self.guard is not None:
-            name = f"the limit of policy {self.policy.name!r}"
+            name = f"The limit of the policy {self.policy.name}"
             self._check_fixed(name, self.guard, fixed_tokens)
 
     def _check_fixed(self, name: str, tokens: int, fixed_tokens: int) -> None:
         if tokens <= fixed_tokens:
             raise ConfigError(
-                f"{name} is {tokens:,}, but the system prompt and tools alone take "
-                f"{fixed_tokens:,} tokens, which no compaction removes; "
-                f"set at least {4 * fixed_tokens:,}"
+                f"{name} is {tokens:,} tokens, but the system prompt and tools alone "
+                f"take {fixed_tokens:,}. Set it to {4 * fixed_tokens:,} or more."
             )
 
     def _check_keep(self) -> None:
@@ -116,9 +113,9 @@ class Limits:
             return
         if policy.keep >= guard:
             raise ConfigError(
-                f"policy {policy.name!r} keeps {policy.keep:,} tokens word for word, "
-                f"but compacts at {guard:,} tokens with {self.info.name}; "
-                f"set keep below {guard:,}"
+                f"The policy {policy.name} keeps {policy.keep:,} tokens word for word, "
+                f"but compacts at {guard:,} tokens with {self.info.name}. Set keep "
+                f"below {guard:,}."
             )
 
 
@@ -287,13 +284,13 @@ def decide(readings: Readings) -> Decision:
     if readings.context_tokens < readings.least_context:
         return Decision(
             "",
-            f"the context contains {readings.context_tokens:,} tokens; it must reach "
-            f"{readings.least_context:,} before another compaction",
+            "Compacts again when the context reaches about "
+            f"{in_thousands(readings.least_context)} tokens.",
         )
     meters = (_cumulative(readings), _auto(readings), _window(readings))
     on = [each for each in meters if each is not None]
     due = [each for each in on if each and each.trigger not in readings.paused]
-    state = "; ".join(each.reason for each in on) or "no trigger is active"
+    state = " ".join(each.reason for each in on) or "Compacts only on request."
     return due[0] if due else Decision("", state)
 
 
@@ -302,8 +299,8 @@ def _cumulative(readings: Readings) -> Decision | None:
         return None
     return Decision(
         "cumulative" if readings.input_tokens >= readings.threshold else "",
-        f"{readings.input_tokens:,} input tokens since the last compaction, "
-        f"the threshold is {readings.threshold:,}",
+        f"Compacts after {in_thousands(readings.threshold)} input tokens. So far: "
+        f"{in_thousands(readings.input_tokens)}.",
     )
 
 
@@ -313,8 +310,8 @@ def _auto(readings: Readings) -> Decision | None:
     spent, price = readings.reread_cost, readings.compaction_cost
     return Decision(
         "auto" if spent >= price else "",
-        f"re-reading has cost {_cost_text(spent, readings)} since the last compaction, "
-        f"compacting costs {_cost_text(price, readings)}",
+        f"Compacts when sending everything again has cost as much as a compaction: "
+        f"{_cost_text(spent, readings)} of {_cost_text(price, readings)}.",
     )
 
 
@@ -324,9 +321,17 @@ def _window(readings: Readings) -> Decision | None:
         return None
     return Decision(
         "window" if readings.context_tokens >= limit else "",
-        f"the context contains {readings.context_tokens:,} tokens, the limit is "
-        f"{limit:,}",
+        f"Compacts at about {in_thousands(limit)} tokens.",
     )
+
+
+def in_thousands(tokens: int) -> str:
+    """A number of tokens as people read it: 850, 6.3k, 64k."""
+    thousands = tokens / 1_000
+    if thousands < 1:
+        return f"{tokens}"
+    shown = f"{thousands:.0f}" if thousands > 9.95 else f"{thousands:.1f}"  # noqa: PLR2004  # two digits
+    return f"{shown.removesuffix('.0')}k"
 
 
 def _cost_text(cost: float, readings: Readings) -> str:
@@ -397,15 +402,15 @@ class CircuitBreaker:
     def wait_reason(self) -> str:
         """Why nothing is tried now."""
         return (
-            f"the summary failed {_times(self.failures)}; trying again in "
-            f"{_requests(self.requests_to_wait)}, or press Compact"
+            f"The summary failed {_times(self.failures)}. nbchat tries again in "
+            f"{_requests(self.requests_to_wait)}."
         )
 
     @property
     def next_wait(self) -> str:
         """How many requests pass after a failure now, or still, as words."""
         wait = self.requests_to_wait or 2 ** min(self.failures, MAX_DOUBLINGS)
-        return f"a summary is tried again after {_requests(wait)}"
+        return f"nbchat tries again after {_requests(wait)}."
 
     def add_failure(self) -> None:
         """Wait twice as many requests as after the last failure, one at first."""
@@ -436,15 +441,15 @@ class CircuitBreaker:
         self, trigger: str, *, fixed_tokens: int, kept_tokens: int, limit: int | None
     ) -> str:
         """Why another compaction would not help; empty when it may be tried."""
-        fixed = f"system prompt and tools alone take {fixed_tokens:,} tokens"
+        fixed = f"The system prompt and tools alone take {fixed_tokens:,} tokens"
         goal = "hardly fewer than before"
         if limit is not None:
-            goal = f"not below the {LIMIT_NAMES[trigger]} of {limit:,}"
+            goal = f"above the {LIMIT_NAMES[trigger]} of {limit:,}"
             if fixed_tokens >= limit:
-                return f"{fixed}, {goal}; no compaction removes them; {UNTIL}"
+                return f"{fixed}, {goal}. {UNTIL}"
         if self._unhelpful[trigger] >= MAX_FAILURES:
-            left = f"two compactions in a row left {kept_tokens:,} tokens, {goal}"
-            return f"{left} ({fixed}); {UNTIL}"
+            left = f"Two compactions in a row left {kept_tokens:,} tokens, {goal}"
+            return f"{left}. {fixed}. {UNTIL}"
         return ""
 
     def pause(self, triggers: Iterable[str]) -> None:

@@ -165,7 +165,7 @@ def test_what_is_invented_twice_is_accepted_with_marks_and_a_note():
     assert len(provider.requests) == 2
     assert "4,711.20 [not in the conversation] for order W100." in record.summary
     assert record.status == "done"
-    assert record.note == "1 value not found in the conversation: 4,711.20"
+    assert record.note == "1 value not found in the conversation: 4,711.20."
 
 
 @pytest.mark.parametrize(
@@ -488,7 +488,7 @@ def test_a_conversation_over_the_window_is_summarized_in_parts_with_progress():
     assert 2 < total < 6
     progress = [e for e in done.events if isinstance(e, CompactionProgress)]
     assert progress == [CompactionProgress(n, total) for n in range(total)]
-    assert done.record.note == f"summarized in {total} parts"
+    assert done.record.note == f"Summarized in {total} parts."
     assert f"Part {total - 1} was told." in done.record.summary
     for number, request in enumerate(provider.requests):
         text = request.history[0].content
@@ -506,7 +506,7 @@ def test_a_summary_of_a_part_is_whole_in_the_next_request_where_it_fits():
         *[says(f"<summary>{told}</summary>")] * 2, window=16_000
     )
     done = run(provider, session)
-    assert done.record.note == "summarized in 2 parts"
+    assert done.record.note == "Summarized in 2 parts."
     assert told in provider.requests[1].history[0].content
 
 
@@ -690,7 +690,7 @@ def test_what_a_server_said_never_enters_a_history_or_a_prompt():
         session = chat(LONG, f"In Oslo. {LONG}", LONG, LONG)
         base = Request(tuple(session.history))
         done = run(broken, session, trigger=trigger, base=base, summary_shape="shared")
-        assert words in done.record.reason
+        assert words[1:] in done.record.reason
         session.compactions.append(done.record)
         assert words not in "".join(entry.content for entry in session.history)
     asked = [entry.content for r in broken.requests for entry in r.history]
@@ -812,4 +812,4 @@ def test_the_chat_can_continue_after_a_fault_of_any_kind():
     agent = Agent(provider, engine=CompactionEngine(100))
     agent.ask("first")
     assert agent.ask("second") == "fine"
-    assert agent.session.compactions[0].reason == "out of paper"
+    assert agent.session.compactions[0].reason == "Out of paper."

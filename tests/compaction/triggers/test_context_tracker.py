@@ -72,7 +72,7 @@ def test_an_overhead_only_the_server_sees_costs_two_summaries_in_fifty_turns():
     assert 1 <= summary_calls(provider) <= 2
     notices = [skipped.reason for skipped in of(CompactionSkipped, events)]
     (notice,) = [text for text in notices if "is paused until" in text]
-    assert "not below the threshold of 5,000" in notice
+    assert "above the threshold of 5,000" in notice
     assert len(notices) <= 2
     assert "\n" not in notice
 
@@ -88,7 +88,7 @@ def test_tools_that_outgrow_the_threshold_cost_one_notice_and_no_summary():
     events = turns(agent, 50)
     assert summary_calls(small) == 0
     (skipped,) = of(CompactionSkipped, events)
-    assert "alone take 4,201 tokens, not below the threshold of 3,750" in skipped.reason
+    assert "alone take 4,201 tokens, above the threshold of 3,750" in skipped.reason
     assert "is paused until" in skipped.reason
 
 
@@ -106,7 +106,9 @@ def test_a_model_that_never_writes_a_summary_is_asked_less_and_less_often(
     assert 4 <= len(failures) <= 6
     for wait, failure in zip((1, 2, 4, 8), failures, strict=False):
         requests = "1 request" if wait == 1 else f"{wait} requests"
-        expected = f"; a summary is tried again after {requests}"
+        expected = (
+            f" nbchat tries again after {requests}. The conversation is unchanged."
+        )
         assert notice_text(failure).endswith(expected)
     assert agent.session.history == agent.session.transcript
 
@@ -238,7 +240,7 @@ def test_an_earlier_summary_is_nothing_new_to_compact():
     ]
     kept = Session(transcript, compactions=[long_ago])
     skip = CompactionEngine().plan(kept, trigger="cumulative").skip
-    assert skip.startswith("only 10 of")
+    assert skip.startswith("Only 10 of")
 
 
 def test_after_a_failure_the_meters_wait_and_a_new_threshold_ends_the_wait():
@@ -289,9 +291,9 @@ def test_a_summary_that_code_wrote_is_replaced_by_one_of_a_model():
         if states and states[-1][1]:
             break
     assert states == [("degraded", ""), ("failed", ""), ("failed", ""), DONE_AGAIN]
-    assert "; a summary is tried again after 1 request)" in told[0]
-    assert "; a summary is tried again after 2 requests)" in told[1]
-    assert "; a summary is tried again after 4 requests)" in told[2]
+    assert " nbchat tries again after 1 request." in told[0]
+    assert " nbchat tries again after 2 requests." in told[1]
+    assert " nbchat tries again after 4 requests." in told[2]
     assert agent.session.compaction.trigger == "window"
     assert "The parcel of W100 is late." in agent.session.history[0].content
 
@@ -378,7 +380,7 @@ def test_off_means_off_on_overflow_too_and_by_hand_it_still_works():
     assert len(provider.requests) == 4
     assert agent.session.compactions == []
     (skipped,) = of(CompactionSkipped, events)
-    assert skipped.reason == "the policy 'off' compacts only on request"
+    assert skipped.reason == "The policy off compacts only on request."
     assert of(Compacted, list(agent.compact())) != []
 
 
@@ -389,12 +391,12 @@ def test_a_policy_without_a_threshold_says_so_and_needs_none():
     with pytest.raises(ConfigError):
         engine.tracker.set_threshold(0)
     agent = Agent(chatting(), engine=CompactionEngine(policy="off"))
-    assert "meter is off" in _threshold(agent, "2000", None)
+    assert "no threshold" in _threshold(agent, "2000", None)
 
 
 def test_a_refused_model_leaves_the_tracker_unchanged():
     engine = CompactionEngine(5_000, info=ModelInfo("old", window=8_000))
-    with pytest.raises(ConfigError, match="tools alone take 6,000 tokens"):
+    with pytest.raises(ConfigError, match="tools alone take 6,000"):
         engine.tracker.use_model(ModelInfo("new"), fixed_tokens=6_000)
     assert (engine.tracker.info.name, engine.tracker.fixed_tokens) == ("old", 0)
 
@@ -567,4 +569,4 @@ def test_auto_runs_through_the_agent_and_names_its_price():
     made = [event.compaction for event in of(Compacted, events)]
     assert {record.trigger for record in made} == {"auto"}
     assert 1 <= len(made) <= 10
-    assert any("re-reading has cost" in reason for reason in reasons)
+    assert any("sending everything again has cost" in reason for reason in reasons)

@@ -39,7 +39,7 @@ def test_no_meter_fires_before_the_context_has_grown():
     full = {"threshold": 1, "window_limit": 1, "compaction_cost": 0.0}
     decision = decide(reading(**full, least_context=1_001))
     assert not decision
-    assert "must reach 1,001" in decision.reason
+    assert "reaches about 1k tokens" in decision.reason
 
 
 def test_a_meter_at_rest_leaves_the_guard_on():
@@ -51,14 +51,12 @@ def test_a_meter_at_rest_leaves_the_guard_on():
 
 def test_the_reason_says_how_far_each_meter_is():
     told = decide(reading(threshold=9_000, window_limit=8_000)).reason
-    assert (
-        "5,000 input tokens since the last compaction, the threshold is 9,000" in told
-    )
-    assert "the context contains 1,000 tokens, the limit is 8,000" in told
+    assert "Compacts after 9k input tokens. So far: 5k." in told
+    assert "Compacts at about 8k tokens." in told
     priced = reading(reread_cost=0.0101, compaction_cost=0.02, is_priced=True)
-    assert "has cost $0.0101" in decide(priced).reason
+    assert "$0.0101 of $0.0200" in decide(priced).reason
     unpriced = reading(reread_cost=0.0101, compaction_cost=0.02)
-    assert "has cost 10,100 tokens" in decide(unpriced).reason
+    assert "10,100 tokens of 20,000 tokens" in decide(unpriced).reason
 
 
 @pytest.mark.parametrize(
