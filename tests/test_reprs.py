@@ -44,7 +44,7 @@ def shown() -> dict[str, object]:
         ("compaction", "<Compaction ", ["done", "tokens", "manual", "single-summary"]),
         ("usage", "Usage(input_tokens=", ["Input tokens", "Output tokens"]),
         ("plan", "<Plan manual: ", ["about", "Messages to compact"]),
-        ("skipped plan", "<Plan manual: nothing", ["Skipped"]),
+        ("skipped plan", "<Plan manual: There's nothing", ["Skipped"]),
         ("turn", "<Turn not started", ["not started"]),
         ("empty session", "<Session of 0 messages, 0 compactions>", ["Messages"]),
         ("failed", "<Compaction 1 failed: 7 tokens>", ["failed", "&lt;script&gt;"]),

@@ -351,7 +351,8 @@ def _line(event: Event) -> str:
         case ContentLeftOut(parts, model):
             return left_out_text(parts, model)
         case SavingFailed(reason, is_resolved=is_resolved):
-            return reason.capitalize() if is_resolved else f"Not saved: {reason}"
+            line = reason.partition("\n")[0]
+            return line if is_resolved else f"Not saved. {line}"
         case _:
             return _compaction_line(event)
 
@@ -366,9 +367,9 @@ def _compaction_line(event: Event) -> str:
             what = "Tool outputs shortened" if made.kind == "pruning" else "Compacted"
             return f"{what}: {made.tokens_before:,} → {made.tokens_after:,} tokens"
         case CompactionSkipped(reason):
-            return f"Compaction skipped: {reason}"
+            return f"Nothing was compacted: {reason}"
         case CompactionFailed():
-            return f"Compaction failed; the conversation is unchanged: {event.reason}"
+            return f"Compaction failed: {event.reason} The conversation is unchanged."
         case _:
             return ""
 

@@ -28,6 +28,7 @@ from nbchat.conversation.events import (
     TurnFailed,
 )
 from nbchat.rendering.entries import (
+    details_html,
     escaped,
     notice_line_html,
     summary_html,
@@ -197,7 +198,9 @@ def notice_html(event: Notice) -> str:
             html = f"<div {named}><span>{BRANCHED}</span></div>"
         case ContentLeftOut(parts, _, reason):
             html = _left_out_html(text, parts, reason)
-        case PinsChanged() | SavingFailed():
+        case SavingFailed(reason):
+            html = notice_line_html(text, reason.partition("\n")[2])
+        case PinsChanged():
             html = notice_line_html(text)
         case TurnFailed():
             html = failure_html(text)
@@ -223,10 +226,8 @@ def failure_html(
     offer += f' data-key="{escaped(key_of)}"' if key_of else ""
     offer += f' data-server="{escaped(server)}"' if server else ""
     line, _, details = text.partition("\n")
-    more = ""
-    if details:
-        more = f"<details><summary>Details</summary>{escaped(details)}</details>"
-    return f'<div class="nbc-error"{offer}><p>{escaped(line)}</p>{more}</div>'
+    shown = f"<p>{escaped(line)}</p>{details_html(details)}"
+    return f'<div class="nbc-error"{offer}>{shown}</div>'
 
 
 def notice_text(event: Notice) -> str:

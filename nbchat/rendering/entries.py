@@ -156,9 +156,16 @@ def note_html(text: str) -> str:
     return f'<pre class="nbc-note">{escaped(text)}</pre>'
 
 
-def notice_line_html(text: str) -> str:
-    """Render a line about what is unusual."""
-    return f'<div class="nbc-notice">{escaped(text)}</div>'
+def notice_line_html(text: str, details: str = "") -> str:
+    """Render a line about what is unusual, with details that open."""
+    return f'<div class="nbc-notice">{escaped(text)}{details_html(details)}</div>'
+
+
+def details_html(text: str) -> str:
+    """Details of a failure, such as a status, which open on a click."""
+    if not text:
+        return ""
+    return f"<details><summary>Details</summary>{escaped(text)}</details>"
 
 
 def listing_html(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -35,7 +35,7 @@ from nbchat.conversation.events import (
     UsageReported,
 )
 from nbchat.conversation.session import Session
-from nbchat.errors import LogNotWritten, SessionTaken, StoreError
+from nbchat.errors import LogNotWritten, SessionTaken, StoreError, with_details
 from nbchat.storage.database import busy_seconds
 from nbchat.storage.export import MarkdownLog
 from nbchat.storage.store import Origin, PinKind, SessionStore
@@ -77,9 +77,9 @@ SAVED = (
 )
 """Events after which all that is new is saved."""
 
-SAVED_AGAIN = SavingFailed("everything is saved again", is_resolved=True)
+SAVED_AGAIN = SavingFailed("Everything is saved again.", is_resolved=True)
 LOG_WRITTEN_AGAIN = SavingFailed(
-    "the log of this chat is written again", is_log=True, is_resolved=True
+    "The log of this chat is written again.", is_log=True, is_resolved=True
 )
 
 
@@ -388,7 +388,7 @@ class _Writer:
                 if not is_over:
                     self._tell(is_answered=False, seconds=wait_seconds)
                 if not is_over and repeats and self._failure is None:
-                    raise StoreError("the session store does not answer")
+                    raise StoreError("The database doesn't answer.")
             return self._report(repeats=repeats)
 
     def _tell(self, *, is_answered: bool, seconds: float) -> None:
@@ -428,12 +428,14 @@ class _Writer:
         if not self._is_running or time.monotonic() < self._began_at + SLOW_SECONDS:
             return None
         self._failed_since = self._failed_since or _clock()
-        return StoreError("the session store does not answer")
+        return StoreError("The database doesn't answer.")
 
     def _line(self, failure: StoreError) -> str:
         if isinstance(failure, SessionTaken | LogNotWritten):
             return str(failure)
-        return f"not saved since {self._failed_since}, retrying: {failure}"
+        line, *details = str(failure).splitlines()
+        since = f"Not saved since {self._failed_since}. nbchat keeps trying."
+        return with_details(line, since, *details)
 
     def _start(self) -> None:
         if self._thread is None or not self._thread.is_alive():

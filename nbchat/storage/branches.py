@@ -172,7 +172,7 @@ def shared_copy(connection: sa.Connection, token: str) -> str:
     query = sa.select(shares.c.content_json).where(shares.c.token_hash == key)
     found = connection.scalar(query)
     if found is None:
-        raise SessionNotFound("there is no shared session with this link")
+        raise SessionNotFound("No shared session has this link.")
     return str(found)
 
 

@@ -85,8 +85,8 @@ LOCK_NUMBER = 0x6E626368
 """PostgreSQL's advisory lock under which tables are created: "nbch"."""
 
 READ_ONLY = (
-    "this database was written by a newer nbchat (schema {}); it can be read here but "
-    "not changed: upgrade nbchat"
+    "A newer nbchat wrote this database, so it can't be changed here. Upgrade nbchat."
+    "\nIts schema is {}."
 )
 
 SILENT_SECONDS = 30.0
@@ -142,9 +142,9 @@ def database_url(url: str) -> sa.URL:
     credentials = url.partition("://")[2].partition(":")[2]
     if found is None or (found.password is not None and credentials.count("@") > 1):
         raise StoreError(
-            "the session store failed: store_url is not a valid database URL such as "
-            "postgresql+psycopg://user:password@host:5432/chats; in a password write "
-            "@ as %40, : as %3A and / as %2F"
+            "store_url isn't a valid database URL. Use one such as "
+            "postgresql+psycopg://user:password@host:5432/chats. In a password, write "
+            "@ as %40, : as %3A and / as %2F."
         ) from None
     return found
 
@@ -363,8 +363,8 @@ def _migrate(connection: sa.Connection, owner: str, found: str) -> None:
         upgrade(connection, owner if connection.dialect.name == "sqlite" else "")
     except (SQLAlchemyError, OSError, sqlite3.Error) as error:
         raise StoreError(
-            "the session store failed: its schema could not be migrated, it is "
-            f"unchanged ({str(error).splitlines()[0]})"
+            "Can't update the database for this version of nbchat. It's unchanged.\n"
+            f"{str(error).splitlines()[0]}"
         ) from error
 
 

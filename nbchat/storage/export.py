@@ -53,7 +53,7 @@ VERSION = 1
 MOST_INTEGER = 2**53
 """Limit of a number in a file: every database and JSON reader takes those below."""
 
-UNTITLED = "An empty session"
+UNTITLED = "Empty session"
 
 PAGE_STYLE = """
 html { color-scheme: light dark; }
@@ -98,12 +98,13 @@ def imported(text: str) -> Session:
         version = found["nbchat"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise HistoryError(
-            "this is not an exported session; "
-            "use a json or ipynb file from nbchat export"
+            "This isn't an exported session. "
+            "Use a json or ipynb file from nbchat export."
         ) from error
     if version != VERSION:
         raise HistoryError(
-            f"the file was exported by a newer nbchat (format {version!r}); upgrade it"
+            "A newer nbchat exported this file. Upgrade nbchat.\n"
+            f"Its format is {version!r}."
         )
     return _session(found)
 
@@ -113,9 +114,7 @@ def format_named(name: str) -> Format:
     for each in FORMATS:
         if each == name:
             return each
-    raise NbchatError(
-        f"there is no format {name!r}; choose one of: {', '.join(FORMATS)}"
-    )
+    raise NbchatError(f"No format named {name!r}. Choose one of {', '.join(FORMATS)}.")
 
 
 class MarkdownLog:
@@ -140,7 +139,7 @@ class MarkdownLog:
         except (OSError, RuntimeError, ValueError) as error:  # unknown home, null byte
             reason = getattr(error, "strerror", None) or error
             raise LogNotWritten(
-                f"cannot write into log_folder {self.folder!r}: {reason}"
+                f"Can't write to log_folder {self.folder!r}: {reason}."
             ) from error
 
     def remove(self, session_id: str) -> int:
@@ -156,7 +155,7 @@ class MarkdownLog:
                     removed += 1
         except (OSError, RuntimeError, ValueError) as error:
             raise LogNotWritten(
-                f"the log in log_folder {self.folder!r} could not be deleted: {error}"
+                f"Can't delete the log in log_folder {self.folder!r}.\n{error}"
             ) from error
         return removed
 
@@ -277,7 +276,7 @@ def _session(found: Mapping[str, Any]) -> Session:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HistoryError(
-            f"the exported session is damaged: {type(error).__name__}: {error}"
+            f"The exported session is damaged.\n{type(error).__name__}: {error}"
         ) from error
 
 

@@ -376,7 +376,7 @@ def erase(engine: sa.Engine, change: Callable[[Path], None], done: str) -> None:
         *_left_in_backups(engine, change),
     ]
     if left:
-        raise NotErased(f"{done}, but {'; '.join(left)}")
+        raise NotErased(f"{done}, but it's {', and '.join(left)}.")
 
 
 def _left_in_database(engine: sa.Engine, wait_seconds: float) -> Iterator[str]:
@@ -390,8 +390,8 @@ def _left_in_database(engine: sa.Engine, wait_seconds: float) -> Iterator[str]:
                 _rewrite_tables(connection)
     except SQLAlchemyError as error:
         yield (
-            f"still in free space of the database ({_reason(error)}); ask its "
-            "administrator to vacuum it fully"
+            f"still in free space of the database ({_reason(error)}), which its "
+            "administrator can vacuum fully"
         )
 
 
@@ -412,7 +412,7 @@ def _left_in_log(connection: sa.Connection, wait_seconds: float) -> Iterator[str
     log = f"{mark.name.removesuffix(PENDING)}-wal" if mark is not None else "its log"
     yield (
         f"still in {log}, because another program is reading the database. nbchat "
-        "finishes when it starts the next time; close that program first"
+        "finishes when it starts again after you close that program"
     )
 
 

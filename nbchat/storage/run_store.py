@@ -48,8 +48,7 @@ class Store(SessionStore):
         if began < self._asked_again_at:
             rest = self._asked_again_at - began
             raise StoreError(
-                "the session store failed: it does not answer; it is asked again in "
-                f"{rest:.0f} s"
+                f"The database doesn't answer. nbchat tries again in {rest:.0f} s."
             )
         try:
             return super().load(session_id)

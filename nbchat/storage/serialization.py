@@ -247,7 +247,7 @@ def compactions_from_rows(rows: Iterable[Any]) -> list[Compaction]:
                     0,
                     "",
                     status="failed",
-                    reason="this record is damaged in the session store",
+                    reason="This record is damaged in the database.",
                     code="damaged",
                     created_at=str(row.created_at),
                 )

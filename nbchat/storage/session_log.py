@@ -67,7 +67,7 @@ def write_session_log(session: Session, file: Path, window: int | None = None) -
     try:
         write_private(file, session_log(session, window))
     except OSError as error:
-        raise NbchatError(f"cannot write {file}: {error.strerror}") from error
+        raise NbchatError(f"Can't write {file}: {error.strerror}.") from error
 
 
 def _action(record: Compaction, window: int | None) -> str:

@@ -97,12 +97,12 @@ PinKind = Literal["pin", "unpin", "drop", "keep"]
 """Of a snapshot: the last two are of dropped rules."""
 
 TAKEN = (
-    "another kernel has continued or deleted this session; new messages are not saved "
-    "here. Start another session with /new"
+    "Another kernel has continued or deleted this session, so new messages aren't "
+    "saved here. /new starts another session."
 )
 
 
-NOT_FOUND = "there is no session {!r}; /sessions lists them"
+NOT_FOUND = "There's no session {!r}. /sessions lists yours."
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +168,7 @@ class SessionStore:
                 cell_changes=cell_changes_from_rows(changed),
             )
         except HistoryError as error:
-            raise StoreError(
-                f"session {session_id!r} cannot be read: {error}"
-            ) from error
+            raise StoreError(f"Can't read session {session_id!r}.\n{error}") from error
         session.newest_snapshot = snapshots[-1].number if snapshots else 0
         return session
 
@@ -237,7 +235,7 @@ class SessionStore:
         if not any(found):
             raise SessionNotFound(NOT_FOUND.format(", ".join(session_ids)))
         change = partial(delete_from_backup, owner=self.owner, session_ids=ids)
-        erase(self._engine, change, "the session is deleted")
+        erase(self._engine, change, "The session is deleted")
 
     def check_writable(self) -> None:
         """Write a row and roll back; raises StoreError when writing fails."""
@@ -322,7 +320,7 @@ class SessionStore:
             renamed = self._mine.update(sessions).where(sessions.c.id.in_(ids))
             done = connection.execute(renamed.values(title=storable(title_of(title))))
         if not done.rowcount:
-            raise SessionNotFound("this session is not saved yet; send a message first")
+            raise SessionNotFound("This session isn't saved yet. Send a message first.")
 
     def move(self, session_id: str, at: Origin) -> None:
         """Assign a session to another notebook."""
@@ -428,7 +426,7 @@ class SessionStore:
         Raises NbchatError for a short text.
         """
         if len(text) < SHORTEST:
-            raise NbchatError(f"/redact takes a text of {SHORTEST} characters or more")
+            raise NbchatError(f"/redact needs a text of {SHORTEST} characters or more.")
         with self._connection() as connection:
             note_pending(connection.engine)
             family = family_of(connection, self._mine, session_id)
@@ -437,7 +435,7 @@ class SessionStore:
         if not ids:
             raise SessionNotFound(NOT_FOUND.format(session_id))
         change = partial(redact_backup, owner=self.owner, session_ids=ids, text=text)
-        erase(self._engine, change, "the text is removed")
+        erase(self._engine, change, "The text is removed")
         return removed
 
     @property
@@ -464,14 +462,14 @@ class SessionStore:
             forget(restored(stored_id))
         if old:
             change = partial(delete_from_backup, owner=self.owner, session_ids=old)
-            erase(self._engine, change, "old sessions are deleted")
+            erase(self._engine, change, "Old sessions are deleted")
         return len(old)
 
     def initialize(self, *, rls: str | None = None) -> None:
         """Create or migrate the tables; `rls` is owner or role, on PostgreSQL."""
         with self._connection() as connection:
             if rls and connection.dialect.name != "postgresql":
-                raise StoreError("row level security needs PostgreSQL")
+                raise StoreError("Row level security needs PostgreSQL.")
             for statement in rls_statements(by_role=rls == "role") if rls else ():
                 connection.exec_driver_sql(statement)
 
@@ -590,7 +588,7 @@ class SessionStore:
             finish_erasing(opened.engine)
         except (ValueError, TypeError) as error:  # an invalid option of the URL
             raise StoreError(
-                f"the session store failed: {_first_line(error)}; check store_url"
+                f"The database doesn't work. Check store_url.\n{_first_line(error)}"
             ) from error
         return opened
 
@@ -610,9 +608,10 @@ class SessionStore:
         except IntegrityError as error:
             raise SessionTaken(TAKEN) from error
         except (SQLAlchemyError, OSError, ImportError) as error:  # no driver
-            raise StoreError(
-                f"the session store failed: {_first_line(error)}"
-            ) from error
+            seen = _first_line(error)
+            is_full = "disk is full" in seen or "No space left" in seen
+            line = "The disk is full." if is_full else f"The database failed ({seen})."
+            raise StoreError(line) from error
 
 
 def _stored(at: Origin) -> dict[str, str]:

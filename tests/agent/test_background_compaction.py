@@ -195,7 +195,9 @@ def test_a_failure_is_shown_with_the_next_try_and_waits():
     assert agent.wait_for_background(WAIT)
     (event,) = agent.commit_background()
     assert isinstance(event, CompactionFailed)
-    assert notice_text(event).endswith("; a summary is tried again after 1 request")
+    assert notice_text(event).endswith(
+        " nbchat tries again after 1 request. The conversation is unchanged."
+    )
     assert not agent.compact_in_background()
 
 

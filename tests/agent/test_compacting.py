@@ -97,7 +97,7 @@ def test_a_stop_ends_a_started_compaction_with_a_reason_and_passes_through():
     work = agent.compact(stop=stop)
     events = [next(work), next(work)]
     assert isinstance(events[1], CompactionFailed)
-    assert (events[1].reason, events[1].compaction.code) == ("stopped", "Stopped")
+    assert (events[1].reason, events[1].compaction.code) == ("Stopped.", "Stopped")
     with pytest.raises(Stopped):
         next(work)
     assert agent.session.history == agent.session.transcript
@@ -158,7 +158,7 @@ def test_a_pin_is_counted_in_tokens_before_it_is_kept():
     agent = agent_with()
     before = agent.engine.tracker.fixed_tokens
     for keep in (agent.pin, agent.checkpoint):
-        with pytest.raises(NbchatError, match="pin may have 2,000"):
+        with pytest.raises(NbchatError, match="pin can have 2,000"):
             list(keep("x " * 100_000))
     assert list(agent.pin("word " * 1_900)) == [PinsChanged(agent.session.pins)]
     assert agent.engine.tracker.fixed_tokens > before + 1_900

@@ -164,7 +164,7 @@ def test_a_checkpoint_of_the_model_is_no_longer_than_a_pin():
     agent.ask("Work through the log.")
     refused, kept = (each for each in agent.session.transcript if each.role == "tool")
     assert refused.is_error
-    assert "a pin may have 2,000" in refused.content
+    assert "a pin can have 2,000" in refused.content
     assert not kept.is_error
     assert agent.session.pins == ("Checkpoint: Step 2 of 3.",)
 
@@ -249,8 +249,8 @@ def test_where_the_turn_ends_the_compaction_comes_after_the_answer():
     record = agent.session.compaction
     assert record
     assert record.trigger == "model"
-    assert "asked for by the model" in compaction_text(record)
-    assert "asked for by the model" in divider_html(record)
+    assert "The model asked for it." in compaction_text(record)
+    assert "The model asked for it." in divider_html(record)
     assert "trigger model" not in divider_html(record)
     before = agent.session.transcript[:]
     list(agent.undo_compaction())

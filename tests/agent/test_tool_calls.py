@@ -278,7 +278,7 @@ def test_a_figure_follows_its_result_as_a_picture():
 def test_a_turn_that_is_complete_cannot_be_retried():
     agent = Agent(ScriptedProvider(says("x")))
     agent.ask("go")
-    with pytest.raises(NbchatError, match="the last message is answered"):
+    with pytest.raises(NbchatError, match="The last message has an answer"):
         agent.retry()
 
 

@@ -281,7 +281,7 @@ def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
     field.fill("")
     page.keyboard.type("/co")
     expect(options(panel).first).to_have_text(
-        "/contextshow what the context contains, and when it is compacted"
+        "/contextShow what's in the context and when it's compacted"
     )
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")

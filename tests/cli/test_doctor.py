@@ -147,7 +147,7 @@ def test_problems_are_listed_and_counted(tmp_path):
     )
     assert done.returncode == 1
     store, model = done.stdout.split("Problems:\n")[1].splitlines()
-    assert store.startswith("  the session store failed: ")
+    assert store.startswith("  The database failed (")
     assert model.startswith("  OpenAI needs an API key. Set OPENAI_API_KEY")
     (line,) = [one for one in done.stderr.splitlines() if one.startswith("nbchat:")]
     assert line.endswith("(and 1 more, see above)")
@@ -180,7 +180,7 @@ def test_a_password_with_an_unescaped_at_is_not_shown_in_part(place):
         NBCHAT_BASE_URL="http://me:hunter/2@models.example/v1",
     )
     assert done.returncode == 1
-    assert "in a password write @ as %40" in done.stderr
+    assert "In a password, write @ as %40" in done.stderr
     assert "hunter" not in done.stdout + done.stderr
     assert "2@" not in done.stdout + done.stderr
     assert "http://models.example/v1 " in done.stdout
@@ -198,7 +198,7 @@ def test_an_invalid_database_address_is_one_line(url, said):
     done = doctor(NBCHAT_STORE_URL=url)
     assert done.returncode == 1
     line = done.stderr.splitlines()[-1]
-    assert re.search(f"nbchat: problem found: the session store failed: .*{said}", line)
+    assert re.search(f"nbchat: problem found: The database failed .*.*{said}", line)
 
 
 def test_a_read_only_store_is_a_problem(tmp_path):

@@ -195,7 +195,7 @@ def test_an_export_without_a_file_is_printed(tmp_path, capsysbinary):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["export", "s2", "--to", "md"], "there is no session 's2'"),
+        (["export", "s2", "--to", "md"], "There's no session 's2'"),
         (["export", "s1", "--to", "md", "--output", "/dev/null/x"], "cannot write"),
         (["import", "no-such-file.json"], "cannot read no-such-file.json: No such"),
         (["import", "binary.json"], "cannot read binary.json: it is not UTF-8"),

@@ -400,7 +400,6 @@ def test_an_interrupted_cell_leaves_what_had_arrived_in_the_panel(shell, capsys)
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("/bogus", "unknown command: /bogus"),
         ("/resume nope", "no session 'nope'"),
         ("/model gpt-5", "names no provider"),
         ("/threshold 1", "alone"),

@@ -455,7 +455,7 @@ def test_a_cookie_is_not_enough_without_the_xsrf_token(server, path):
         ("nbchat/stop", b"[" * 60_000, 400, "must be a JSON object"),
         ("nbchat/stop", b"[" * 100_000, 413, "the body has over 65,536 bytes"),
         ("nbchat/stop", b"\xff\xfe", 400, "must be a JSON object"),
-        ("nbchat/sessions/abc/export", None, 404, "there is no session 'abc'"),
+        ("nbchat/sessions/abc/export", None, 404, "There's no session 'abc'"),
         ("nbchat/sessions/abc/export?format=pdf", None, 400, "choose one of: md, html"),
         ("nbchat/stop", None, 405, "Method Not Allowed"),
     ],
@@ -522,6 +522,6 @@ def test_a_broken_store_or_site_file_is_reported_in_one_line(server):
     finally:
         file.unlink()
     assert (closed.status, broken.status) == (500, 500)
-    assert closed.json["message"].startswith("the session store failed: ")
+    assert closed.json["message"].startswith("The database failed (")
     assert "90-test.json is not JSON" in broken.json["message"]
     assert server.ask("nbchat/sessions").status == 200

@@ -62,7 +62,7 @@ from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import ModelInfo, model_info
 from nbchat.providers.retries import _wait_seconds
 from nbchat.providers.tokens import CHARACTERS, ENTRY_OVERHEAD, TokenCounter
-from nbchat.rendering.banners import compaction_text
+from nbchat.rendering.banners import WITHOUT_MODEL, compaction_text
 from nbchat.storage.factory import autosave_of, build_agent, build_engine
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
@@ -878,7 +878,7 @@ def test_8_1_after_the_retry_rules_stand_in_with_entities_and_newest_words():
 def test_8_1_the_user_sees_that_and_why_no_model_wrote_it():
     session = Session(said(30))
     record = compact(engine_of(), session, fails(RequestRefused("no such model")))
-    assert compaction_text(record).startswith("Compaction occurred without a model: ")
+    assert WITHOUT_MODEL in compaction_text(record)
     assert "no such model" in compaction_text(record)
 
 

@@ -79,7 +79,7 @@ def test_chats_in_one_store_that_hangs_wait_for_it_once_in_all(store):
     saving = Autosave(store, third, is_saved=False)
 
     def save() -> None:
-        with pytest.raises(StoreError, match="does not answer"):
+        with pytest.raises(StoreError, match="doesn't answer"):
             saving.save()
 
     assert seconds(save) < 0.9 * PATIENCE_SECONDS

@@ -131,7 +131,7 @@ def test_branches_are_deleted_together_when_asked_for(store):
     list(commands(agent, "/branch 0 other"))
     list(commands(agent, "/new"))
     [reply] = commands(agent, "/delete first with branches")
-    assert reply.text == "session first was deleted with its branches, 2 in all"
+    assert reply.text == "Deleted 2 sessions."
     assert store.sessions() == []
 
 
@@ -139,11 +139,11 @@ def test_the_current_session_is_not_deleted_as_a_branch(store):
     agent, commands = agent_of(store), Commands(store)
     agent.ask("one")
     list(commands(agent, "/branch 0 other"))
-    with pytest.raises(NbchatError, match="current session cannot be deleted"):
+    with pytest.raises(NbchatError, match="can't delete the session you're in"):
         list(commands(agent, "/delete first with branches"))
     assert len(store.sessions()) == 2
     [reply] = commands(agent, "/delete first")
-    assert reply.text == "session first was deleted"
+    assert reply.text == "Deleted session first."
 
 
 def test_redact_removes_a_text_from_the_branches_too(store):

@@ -291,15 +291,15 @@ def record(**changes: object) -> str:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "not an exported session"),
-        ("[]", "not an exported session"),
-        ("5", "not an exported session"),
-        ("{}", "not an exported session"),
-        ("[" * 100_000, "not an exported session"),
-        ('{"cells": []}', "not an exported session"),
-        ('{"cells": [5], "metadata": {}}', "not an exported session"),
+        ("", "isn't an exported session"),
+        ("[]", "isn't an exported session"),
+        ("5", "isn't an exported session"),
+        ("{}", "isn't an exported session"),
+        ("[" * 100_000, "isn't an exported session"),
+        ('{"cells": []}', "isn't an exported session"),
+        ('{"cells": [5], "metadata": {}}', "isn't an exported session"),
         ('{"nbchat": 2}', "newer nbchat"),
-        ('{"nbchat": 1}', "damaged: KeyError"),
+        ('{"nbchat": 1}', "damaged.\nKeyError"),
         (broken(transcript=[["user"]], usages=[]), "entry 0 is invalid"),
         (broken(transcript=[["root", "x"]], usages=[]), "unknown role 'root'"),
         (broken(transcript=5), "damaged"),
@@ -307,7 +307,7 @@ def record(**changes: object) -> str:
         (broken(pins=[5]), "5 is not of type str"),
         (broken(usages=[[1]]), "damaged"),
         (broken(usages=[[99, {}]]), "damaged"),
-        (broken(compactions=[{}]), "damaged: KeyError"),
+        (broken(compactions=[{}]), "damaged.\nKeyError"),
         (record(stop="3"), "'3' is not of type int"),
         (record(status="great"), "invalid value for status: 'great'"),
         (record(replacements=[[0]]), "damaged"),
@@ -318,7 +318,7 @@ def record(**changes: object) -> str:
 def test_a_file_that_is_no_exported_session_is_refused_in_one_line(text, said):
     with pytest.raises(HistoryError, match=said) as error:
         imported(text)
-    assert "\n" not in str(error.value)
+    assert len(str(error.value).splitlines()) <= 2
 
 
 def test_usages_that_do_not_match_the_entries_are_refused():
@@ -330,7 +330,7 @@ def test_usages_that_do_not_match_the_entries_are_refused():
 
 def test_an_unknown_format_is_refused_with_the_known_ones():
     with pytest.raises(
-        NbchatError, match="no format 'pdf'; choose one of: md, html, json"
+        NbchatError, match=r"No format named 'pdf'. Choose one of md, html, json"
     ):
         format_named("pdf")
 

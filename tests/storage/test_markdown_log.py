@@ -76,9 +76,7 @@ def test_an_unusable_folder_is_reported_once_and_the_session_is_saved(store, tmp
     agent = logging_agent(store, folder, *[says("Hello.")] * 3)
     said = notices([*agent.run("One."), *agent.run("Two.")])
     assert len(said) == 1
-    assert said[0].startswith(
-        "The log of this chat was not written: cannot write into log_folder"
-    )
+    assert said[0].startswith("Can't write to log_folder")
     assert str(folder) in said[0]
     kept = store.load(agent.session.session_id)
     assert kept.transcript == agent.session.transcript
@@ -140,7 +138,7 @@ def test_the_log_of_a_deleted_session_is_deleted_and_nothing_else(store, tmp_pat
     planted = folder / f"{first}.SESSION_LOG.md"
     planted.symlink_to(tmp_path / "of somebody else.md")
     (reply,) = commands(agent, f"/delete {first}")
-    assert reply.text == f"session {first} was deleted, and its log"
+    assert reply.text == f"Deleted session {first} and its log."
     left = {file.name for file in folder.iterdir()}
     assert left == {f"{agent.session.session_id}.md", planted.name}
 
@@ -157,6 +155,6 @@ def test_a_log_that_is_written_again_does_not_report_the_store(tmp_path, monkeyp
     folder.unlink()
     agent.ask("Another day.")
     news = heard.get(timeout=20)
-    assert news.reason == "the log of this chat is written again"
+    assert news.reason == "The log of this chat is written again."
     assert news.is_log
     assert heard.empty()  # the store is not reached yet

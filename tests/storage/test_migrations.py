@@ -106,10 +106,10 @@ def test_a_migration_that_fails_or_is_killed_changes_nothing(tmp_path):
         before = list(database.iterdump())
     database.close()
     with pytest.raises(
-        StoreError, match="could not be migrated, it is unchanged"
+        StoreError, match=r"Can't update the database .* It's unchanged"
     ) as no:
         store.sessions()
-    assert "\n" not in str(no.value)
+    assert len(str(no.value).splitlines()) == 2
     with sqlite3.connect(tmp_path / "sessions.db") as database:
         assert [*database.iterdump()] == before
         database.execute("DROP TABLE settings_0001")
@@ -211,10 +211,10 @@ def test_a_database_of_a_newer_nbchat_can_be_read_but_not_changed(tmp_path):
         lambda: save_session(newer, Session([("user", "x")], session_id="t")),
     ):
         with pytest.raises(
-            StoreError, match=r"newer nbchat \(schema 0999\)"
+            StoreError, match=r"newer nbchat wrote this(?s:.*)schema is 0999"
         ) as refused:
             change()
-        assert "\n" not in str(refused.value)
+        assert len(str(refused.value).splitlines()) == 2
     newer.close()
     store.close()
 
@@ -260,7 +260,7 @@ def test_a_store_of_another_program_is_refused_in_one_line(tmp_path):
     database.close()
     with pytest.raises(StoreError) as refused:
         SessionStore(f"sqlite:///{file}").sessions()
-    assert "\n" not in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 2
     with sqlite3.connect(file) as database:
         tables = database.execute("SELECT name FROM sqlite_master").fetchall()
     database.close()

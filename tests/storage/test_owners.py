@@ -288,7 +288,7 @@ def test_a_shared_copy_is_read_by_its_link_alone(url):
         stored = connection.scalars(sa.select(shares.c.token_hash)).all()
     assert stored
     assert token not in stored  # who reads the database cannot open the link
-    with pytest.raises(SessionNotFound, match="there is no shared session"):
+    with pytest.raises(SessionNotFound, match="No shared session"):
         bob.shared("guess")
     ann.delete("s")
     with pytest.raises(SessionNotFound):
@@ -297,5 +297,5 @@ def test_a_shared_copy_is_read_by_its_link_alone(url):
 
 
 def test_row_level_security_needs_postgresql(tmp_path):
-    with pytest.raises(StoreError, match="row level security needs PostgreSQL"):
+    with pytest.raises(StoreError, match="Row level security needs PostgreSQL"):
         SessionStore(f"sqlite:///{tmp_path}/s.db").initialize(rls="owner")

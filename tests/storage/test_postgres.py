@@ -286,7 +286,7 @@ def test_a_connection_whose_network_is_gone_ends_unless_the_url_says_otherwise(s
 
 def test_a_stopped_server_is_reported_in_one_line():
     gone = SessionStore("postgresql+psycopg://nobody@127.0.0.1:1/none")
-    with pytest.raises(StoreError, match="the session store failed: ") as failed:
+    with pytest.raises(StoreError, match="The database failed") as failed:
         gone.sessions()
     assert "\n" not in str(failed.value)
 
@@ -304,9 +304,9 @@ def test_a_server_that_hangs_is_given_up_and_used_again_afterwards(server, impat
     hanging = SessionStore(f"{server}?connect_timeout=2")
     save_session(hanging, Session([("user", "hello")], session_id="before"))
     with frozen(server):
-        with pytest.raises(StoreError, match="session store failed"):
+        with pytest.raises(StoreError, match="database (failed|doesn't answer)"):
             hanging.sessions()
-        with pytest.raises(StoreError, match="session store failed"):
+        with pytest.raises(StoreError, match="database (failed|doesn't answer)"):
             hanging.load("before")
     assert hanging.load("before").transcript[0].content == "hello"
     hanging.close()
@@ -338,7 +338,7 @@ def test_a_run_of_many_agents_ends_while_its_server_hangs(server, impatience):
         assert asked == [f"row {n}" for n in range(4)]
     errors = list(run.table()["error"])
     assert errors[:4] == [""] * 4
-    assert all("session store failed" in each for each in errors[4:])
+    assert all("database" in each for each in errors[4:])
     while any(run.table()["error"]):  # the store is asked again after a pause
         time.sleep(0.1)
         run.retry_failed().wait()
@@ -353,7 +353,7 @@ def test_rows_of_a_run_do_not_wait_one_by_one_for_a_server_that_hangs():
         store = Store(f"postgresql+psycopg://u@127.0.0.1:{port}/db?connect_timeout=2")
         began = time.monotonic()
         for _ in range(10):
-            with pytest.raises(StoreError, match="session store failed"):
+            with pytest.raises(StoreError, match="database (failed|doesn't answer)"):
                 store.load("row")
         assert time.monotonic() - began < 10  # each connection takes two seconds
 

@@ -87,7 +87,7 @@ def test_redact_removes_a_text_everywhere_and_the_chat_continues(store, tmp_path
     summary = agent.session.compaction
     assert summary is not None
     said = replied(commands(agent, f"/redact {SECRET}"))
-    assert "Exported files and outputs of cells still contain it" in said
+    assert "Exported files and cell outputs still contain it" in said
     assert agent.session.compaction is not None  # still in force
     assert "[redacted]" in agent.session.compaction.summary
     assert agent.session.pins == ("Never show [redacted]",)
@@ -585,9 +585,9 @@ def test_what_another_reader_keeps_in_the_log_is_said_and_erased_at_the_next_sta
         with pytest.raises(NotErased) as left:
             store.redact("s", KEPT) if how == "redact" else store.delete("s")
         assert str(left.value) == (
-            f"the {'text is removed' if how == 'redact' else 'session is deleted'}, "
-            "but still in s.db-wal, because another program is reading the database. "
-            "nbchat finishes when it starts the next time; close that program first"
+            f"The {'text is removed' if how == 'redact' else 'session is deleted'}, "
+            "but it's still in s.db-wal, because another program is reading the database. "
+            "nbchat finishes when it starts again after you close that program."
         )
         assert in_files(file)
         assert mark.read_bytes() == b""
@@ -685,7 +685,9 @@ def test_redact_says_in_how_many_places(tmp_path):
     agent = Agent(ScriptedProvider(), session=store.load("s"))
     agent.autosave = autosave_of(store, agent.session, agent)
     said = replied(Commands(store, NbChat())(agent, f"/redact {KEPT}"))
-    assert "Removed from 2 messages, in 5 places in all" in said  # two are in the title
+    assert (
+        "Removed it from 2 messages (5 places in all)" in said
+    )  # two are in the title
     store.close()
 
 

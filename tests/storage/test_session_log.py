@@ -67,5 +67,5 @@ def test_the_log_is_written_to_a_file_or_refused_in_one_line(tmp_path: Path):
     session = compacted().session
     write_session_log(session, tmp_path / "SESSION_LOG.md")
     assert (tmp_path / "SESSION_LOG.md").read_text() == session_log(session)
-    with pytest.raises(NbchatError, match="cannot write"):
+    with pytest.raises(NbchatError, match="Can't write"):
         write_session_log(session, tmp_path / "missing" / "log.md")

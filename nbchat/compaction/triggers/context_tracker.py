@@ -369,7 +369,7 @@ class ContextTracker:
         """What is said of a window that nothing tells, and how to change it."""
         return (
             f"Assuming a {in_thousands(self.info.window or 0)} context window for "
-            f"{self.info.name}."
+            f"{self.info.name}. /set window changes it."
         )
 
     def is_nearly_due(self, session: Session) -> bool:

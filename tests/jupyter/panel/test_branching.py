@@ -70,7 +70,7 @@ def test_a_wrong_position_returns_the_text_and_changes_nothing(panel):
         o for each in panel.sent if each["type"] == "events" for o in each["events"]
     ]
     assert {"op": "draft", "text": "other words", "position": 1} in operations
-    assert "is not yours" in json.dumps(operations)
+    assert "Your last one is message" in json.dumps(operations)
 
 
 def test_branches_are_not_offered_without_a_store():

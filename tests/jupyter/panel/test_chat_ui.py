@@ -317,7 +317,7 @@ def test_a_panel_says_by_itself_that_everything_is_saved_again(
     panel.refresh(panel.agent)
     store.is_locked = True
     panel.ask("first")
-    assert "not saved since" in json.dumps(settled(panel))
+    assert "Not saved since" in json.dumps(settled(panel))
     assert "saved again" not in json.dumps(panel.sent)
     store.is_locked = False
     deadline = time.monotonic() + 10

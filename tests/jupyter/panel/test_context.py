@@ -113,7 +113,7 @@ def test_an_unknown_window_is_assumed_and_says_how_to_change_it(policy: str):
     answer = told(agent_with(window=None, engine=engine))
     assert answer["window"] == 32_000
     assert answer["limit"] < 32_000
-    assert "assuming a context window of 32,000 tokens" in answer["outlook"]
+    assert "Assuming a 32k context window" in answer["outlook"]
     assert "/set window" in answer["outlook"]
 
 
@@ -121,7 +121,7 @@ def test_the_outlook_says_when_a_compaction_is_due_and_changes_nothing():
     agent = agent_with(says("hello " * 300, tokens=900), engine=CompactionEngine(5_000))
     agent.ask("hi")
     assert told(agent)["outlook"].startswith(
-        "900 input tokens since the last compaction, the threshold is 5,000"
+        "Compacts after 5k input tokens. So far: 900."
     )
     assert told(agent)["outlook"] == agent.engine.should_compact(agent.session).reason
 
@@ -140,7 +140,7 @@ def test_the_query_on_another_thread_loses_no_entry():
 def test_the_outlook_says_that_compaction_waits_after_failures():
     agent = agent_with(engine=CompactionEngine(policy="token-window"))
     agent.engine.tracker.record_failure(agent.session)
-    assert "the summary failed once" in told(agent)["outlook"]
+    assert "The summary failed once" in told(agent)["outlook"]
 
 
 def test_costs_are_listed_by_model_for_compactions_and_in_total():

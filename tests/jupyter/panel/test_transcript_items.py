@@ -159,13 +159,13 @@ def test_a_failed_regeneration_leaves_the_banner_of_the_summary() -> None:
     begun = CompactionStarted("manual", 4, 900, failed)
     view = shown(Compacted(RECORD), begun, CompactionFailed(failed))
     assert "Compaction occurred" in view.items[0]
-    assert "the conversation is unchanged" in view.items[1]
+    assert "The conversation is unchanged" in view.items[1]
     assert "echo" in view.items[1]
 
 
 def test_changed_pins_add_a_notice() -> None:
     view = shown(PinsChanged(("a",)))
-    assert "Rules changed: 1 rule pinned" in view.items[0]
+    assert "1 rule pinned" in view.items[0]
 
 
 def test_another_session_removes_the_banner_of_a_running_compaction() -> None:
