@@ -304,9 +304,9 @@ def test_a_server_that_hangs_is_given_up_and_used_again_afterwards(server, impat
     hanging = SessionStore(f"{server}?connect_timeout=2")
     save_session(hanging, Session([("user", "hello")], session_id="before"))
     with frozen(server):
-        with pytest.raises(StoreError, match="database (failed|doesn't answer)"):
+        with pytest.raises(StoreError, match=r"database (failed|doesn't answer)"):
             hanging.sessions()
-        with pytest.raises(StoreError, match="database (failed|doesn't answer)"):
+        with pytest.raises(StoreError, match=r"database (failed|doesn't answer)"):
             hanging.load("before")
     assert hanging.load("before").transcript[0].content == "hello"
     hanging.close()
@@ -353,7 +353,7 @@ def test_rows_of_a_run_do_not_wait_one_by_one_for_a_server_that_hangs():
         store = Store(f"postgresql+psycopg://u@127.0.0.1:{port}/db?connect_timeout=2")
         began = time.monotonic()
         for _ in range(10):
-            with pytest.raises(StoreError, match="database (failed|doesn't answer)"):
+            with pytest.raises(StoreError, match=r"database (failed|doesn't answer)"):
                 store.load("row")
         assert time.monotonic() - began < 10  # each connection takes two seconds
 
