@@ -36,6 +36,10 @@ _NAME_KEY = re.compile(
     r"(?:.*[_-])?(?:id|ids|name|title|key|code|number|reference|sku|email|url|status)",
     re.IGNORECASE,
 )
+ABOUT_THE_ANSWER = 5
+_ABOUT_THE_ANSWER = re.compile(r"(?:.*[_-])?(?:headers?|meta|metadata)", re.IGNORECASE)
+"""Objects about an answer and its transport, which its reader seldom needs."""
+
 _IDENTIFIER = re.compile(r"[^\s\d@_/-]*[\d@_/-]\S*")
 
 Path = tuple[str | int, ...]
@@ -72,6 +76,8 @@ def outline(
     containers: Containers = {}
     # A leaf takes a token at the least, so more of them need not be looked at.
     leaves = heapq.nsmallest(budget_tokens, _leaves(value, containers))
+    told = [leaf for leaf in leaves if leaf.rank < ABOUT_THE_ANSWER]
+    leaves = told or leaves
     fitting, too_many = 0, len(leaves) + 1
     while too_many - fitting > 1:
         middle = (fitting + too_many) // 2
@@ -124,7 +130,9 @@ def _sampled(items: Sequence[Any]) -> Iterable[int]:
 
 
 def _rank(path: Path, leaf: Any) -> int:
-    """0 how it went, 1 what it is called, 2 values, 3 other words, 4 long texts."""
+    """0 how it went, 1 names, 2 values, 3 words, 4 long texts, 5 about the answer."""
+    if any(_ABOUT_THE_ANSWER.fullmatch(str(part)[:LONGEST_ID]) for part in path[:-1]):
+        return ABOUT_THE_ANSWER
     if not isinstance(leaf, str):
         return 3
     if len(leaf) > LONGEST_ID:
