@@ -7,16 +7,25 @@ values that the question does not name is kept. The words are the conversation's
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 from nbchat.compaction.memory.lines import Line
 from nbchat.compaction.shortening import within
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.turns import turns
 
-LENGTHS = ((80, 120), (60, 90), (45, 60), (25, 50))
-"""Characters kept of a question and of its answer, tried until all lines fit. Where
-even the last do not, the oldest lines are omitted: each line has its answer."""
+LENGTHS = ((80, 160), (60, 160), (40, 120), (25, 90), (25, 50))
+"""Characters kept of a question and of its answer, tried until all lines fit: the
+answer is what was found out, so a question is cut first. Where even the last do not
+fit, the oldest lines are omitted: each line has its answer."""
+
+OFTEN = 3
+"""Answers with one and the same sentence from which on it is a phrase and tells
+nothing: "Gladly, I have looked it up for you." """
+
+OLDER_LENGTH = 160
+"""Characters of an answer before the exchanges with a line of their own."""
 
 SENTENCE_ENDS = re.compile(
     r"(?<=[.!?])(?<!^\d\.)(?<!\n\d\.)(?<![:.] \d\.)\s+"  # not the number of an item
@@ -45,15 +54,62 @@ def exchange_lines(
     count: Callable[[str], int],
 ) -> list[Line]:
     """One line for each of the newest `most` exchanges; the newest are kept first."""
-    newest = turns(entries)[-most:]
-    asked = _grouped(entries, newest)
+    asked = _grouped(entries, turns(entries)[-most:])
+    answers = _answers(entries)
     kept: list[Line] = []
     for length in LENGTHS:
-        lines = [_line(entries, same, *length) for same in reversed(asked)]
+        lines = [_line(entries, same, answers, *length) for same in reversed(asked)]
         kept = within(lines, budget_tokens, lambda line: count(line.text) + 1)
         if len(kept) == len(lines):
             break
     return kept[::-1]
+
+
+def older_answers(
+    entries: Sequence[Entry],
+    most: int,
+    budget_tokens: int,
+    count: Callable[[str], int],
+) -> list[Line]:
+    """What the answers before the newest `most` exchanges say, the newest first."""
+    answers = _answers(entries)
+    told = [
+        Line(
+            f"assistant: {gist(answers[each], _question(exchange), OLDER_LENGTH)}",
+            each.start,
+        )
+        for each in turns(entries)[:-most]
+        if answers[each] and (exchange := entries[each.start : each.stop])
+    ]
+    kept = within(reversed(told), budget_tokens, lambda line: count(line.text) + 1)
+    return kept[::-1]
+
+
+def _answers(entries: Sequence[Entry]) -> dict[range, str]:
+    """The last text of each exchange, without the phrases of many of them."""
+    found = turns(entries)
+    return _without_phrases(
+        {each: _answer(entries[each.start : each.stop]) for each in found}
+    )
+
+
+def _without_phrases(answers: Mapping[range, str]) -> dict[range, str]:
+    """Answers without the sentences that many have; whole if nothing is left."""
+    parts = {
+        place: dict.fromkeys(each for each in SENTENCE_ENDS.split(answer) if each)
+        for place, answer in answers.items()
+    }
+    seen = Counter(each for sentences in parts.values() for each in sentences)
+    kept = {
+        place: " ".join(each for each in sentences if seen[each] < OFTEN)
+        for place, sentences in parts.items()
+    }
+    return {
+        place: kept[place]
+        if kept[place] and any(seen[each] >= OFTEN for each in parts[place])
+        else answer
+        for place, answer in answers.items()
+    }
 
 
 def gist(answer: str, question: str, limit: int) -> str:
@@ -87,13 +143,13 @@ def _grouped(entries: Sequence[Entry], exchanges: Sequence[range]) -> list[list[
 def _line(
     entries: Sequence[Entry],
     same: Sequence[range],
+    answers: Mapping[range, str],
     asked_limit: int,
     answered_limit: int,
 ) -> Line:
     newest = same[-1]
     exchange = entries[newest.start : newest.stop]
-    answers = [e.content for e in exchange if e.is_answer]
-    answer = next(filter(None, reversed(answers)), "")
+    answer = answers[newest]
     tools = list(dict.fromkeys(e.tool_name for e in exchange if e.is_call))
     called = f" [{', '.join(tools)}]" if tools else ""
     again = f" (asked {len(same)} times)" if len(same) > 1 else ""
@@ -101,6 +157,12 @@ def _line(
     answered = f" → {gist(answer, question, answered_limit)}" if answer else ""
     text = f"- {_ends(question, asked_limit)}{again}{called}{answered}"
     return Line(text, newest.start)
+
+
+def _answer(exchange: Sequence[Entry]) -> str:
+    """The last text of the assistant in an exchange."""
+    answers = [e.content for e in exchange if e.is_answer]
+    return next(filter(None, reversed(answers)), "")
 
 
 def _question(exchange: Sequence[Entry]) -> str:

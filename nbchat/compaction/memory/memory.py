@@ -312,9 +312,9 @@ class _Packing:
             self._missing.append(f"{_counted(missing, 'line')} of {name}")
 
     def _add_newest(self) -> None:
-        note = self._missing_note()
+        note, bullets = self._missing_note(), self._material.bullets
         most = self._left - self._title_size("newest") - sum(map(self._tokens, note))
-        lines = newest_lines(self._reading.entries, most, self._count)
+        lines = newest_lines(self._reading.entries, most, self._count, bullets)
         self._add("newest", _memory_lines("newest", lines))
         self.lines += note
 

@@ -9,6 +9,7 @@ The person's messages stand in a part of their own.
 
 from collections.abc import Callable, Iterator, Sequence
 
+from nbchat.compaction.memory.exchanges import older_answers
 from nbchat.compaction.memory.lines import Line
 from nbchat.compaction.shortening import shorten_to_tokens
 from nbchat.conversation.entries import Entry
@@ -25,14 +26,20 @@ FIRST_CHARACTERS = 160
 
 
 def newest_lines(
-    entries: Sequence[Entry], budget_tokens: int, count: Callable[[str], int]
+    entries: Sequence[Entry],
+    budget_tokens: int,
+    count: Callable[[str], int],
+    bullets: int = 0,
 ) -> list[Line]:
-    """The newest entries but those of the person, oldest first, within a budget."""
+    """The newest entries but those of the person, oldest first, within a budget.
+
+    The newest `bullets` exchanges have lines elsewhere that say their answers.
+    """
     lines: list[Line] = []
     left = budget_tokens
     least = budget_tokens - int(budget_tokens * WHOLE_SHARE)
     position = len(entries)
-    for position, text in _newest_first(entries):
+    for position, text in _newest_first(entries, has_answers=not bullets):
         is_first = not lines
         most = left if is_first else min(left - least, int(left * LARGEST_SHARE))
         if most < LEAST_TOKENS:
@@ -43,7 +50,12 @@ def newest_lines(
             break
         left -= size
         lines.append(Line(shown, position))
-    return [*_beginnings(entries[: position + 1], left, count, lines), *lines[::-1]]
+    before = entries[: position + 1]
+    if bullets:
+        earlier = older_answers(entries, bullets, left, count)
+    else:
+        earlier = _beginnings(before, left, count, lines)
+    return [*earlier, *lines[::-1]]
 
 
 def _beginnings(
@@ -69,13 +81,16 @@ def _beginnings(
     return lines[::-1]
 
 
-def _newest_first(entries: Sequence[Entry]) -> Iterator[tuple[int, str]]:
+def _newest_first(
+    entries: Sequence[Entry], *, has_answers: bool
+) -> Iterator[tuple[int, str]]:
     for position in range(len(entries) - 1, -1, -1):
         entry = entries[position]
         if entry.is_call:
             yield position, f"call {entry.tool_name}: {entry.tool_args}"
         elif entry.is_answer and entry.content.strip():
-            yield position, f"assistant: {entry.content.strip()}"
+            if has_answers:
+                yield position, f"assistant: {entry.content.strip()}"
         elif entry.role == "tool":
             mark = "failed result" if entry.is_error else "result"
             yield position, f"{mark}: {entry.content.strip()}"
