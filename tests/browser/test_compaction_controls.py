@@ -262,6 +262,8 @@ def test_a_policy_and_a_setting_are_chosen_in_the_panel(
     page.keyboard.press("Escape")
     choose(panel, "Settings")
     dialog = panel.get_by_role("dialog")
+    expect(dialog.get_by_label("Search settings")).to_be_focused()
+    dialog.get_by_text("Advanced").click()
     share = dialog.get_by_label("Window share", exact=True)
     expect(share).to_have_value("0.8")
     expect(dialog.get_by_label("Recall", exact=True)).to_be_checked()
@@ -275,8 +277,8 @@ def test_a_policy_and_a_setting_are_chosen_in_the_panel(
     expect(status).to_have_text("window_share is 0.5")
     expect(dialog).to_contain_text("for scripted:model")
     expect(save).to_be_disabled()
-    writer = dialog.get_by_label("Summary model", exact=True)
-    taken_back = dialog.get_by_role("button", name="Reset Summary model")
+    writer = dialog.get_by_label("Model that writes summaries", exact=True)
+    taken_back = dialog.get_by_role("button", name="Reset Model that writes")
     expect(taken_back).to_be_hidden()
     writer.fill("small")
     dialog.get_by_label("Recall", exact=True).uncheck()
@@ -380,7 +382,7 @@ def test_the_notebooks_own_panel_keeps_what_is_set_in_it(
         "os.environ['OPENAI_BASE_URL'] = 'http://127.0.0.1:9/v1'\n"
         "%load_ext nbchat\n%chat",
         "agent = %chat agent\nengine = agent.engine\n"
-        "engine.policy.name, engine.policy.keep, engine.summary_prompt",
+        "engine.policy.name, agent.max_output_tokens, engine.summary_prompt",
         "%reload_ext nbchat\n%chat /settings",
     )
     panel = notebook.run(0).locator(".nbc")
@@ -392,16 +394,19 @@ def test_the_notebooks_own_panel_keeps_what_is_set_in_it(
     choose(panel, "Settings")
     dialog = panel.get_by_role("dialog")
     rows = dialog.locator(".nbc-setting")
-    keep = rows.filter(has=page.get_by_label("Keep", exact=True))
-    keep.locator("input").fill("5")
+    length = rows.filter(has=page.get_by_label("Longest answer, in tokens"))
+    expect(length).to_contain_text("Now: the limit of the model")
+    length.locator("input").fill("500")
     dialog.get_by_label("Save for", exact=True).select_option("openai:no-model")
     dialog.get_by_role("button", name="Save").click()
-    expect(keep).to_contain_text("set for openai:no-model")
-    prompt = dialog.get_by_label("Summary prompt", exact=True)
+    expect(length).to_contain_text("Now: 500 (set for openai:no-model)")
+    dialog.get_by_label("Search settings").fill("summary instructions")
+    expect(length).to_be_hidden()
+    prompt = dialog.get_by_label("Instructions for summaries", exact=True)
     prompt.fill("Be brief.\nName ids.")
     prompt.press("Enter")
     expect(dialog.locator(".nbc-dialog-status")).to_contain_text("summary_prompt is")
     screenshot("own-settings")
     page.keyboard.press("Escape")
-    expect(notebook.run(1)).to_contain_text(r"('tiered', 5, 'Be brief.\nName ids.')")
+    expect(notebook.run(1)).to_contain_text(r"('tiered', 500, 'Be brief.\nName ids.')")
     expect(notebook.run(2)).to_contain_text("set for openai:no-model")

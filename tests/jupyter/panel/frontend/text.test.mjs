@@ -60,7 +60,7 @@ test("a call is read when each part of it was in sight, in order", async () => {
 test("a setting's label says in words what its name says", async () => {
   const { labelOf } = await import(new URL("settings.js", source));
   assert.equal(labelOf("window_share"), "Window share");
-  assert.equal(labelOf("timeout_seconds"), "Timeout (seconds)");
+  assert.equal(labelOf("first_byte_seconds"), "First byte (seconds)");
 });
 
 test("what an empty field means is said in the field, not in its help", async () => {
@@ -69,4 +69,13 @@ test("what an empty field means is said in the field, not in its help", async ()
   assert.deepEqual(helpOf(help, "float"), ["Longest silence. Then it fails.", "300; for the embedded model 600"]);
   assert.deepEqual(helpOf("Effort. None: as the model does.", "choice"), ["Effort. Default: as the model does.", ""]);
   assert.deepEqual(helpOf("Share of the tokens.", "float"), ["Share of the tokens.", ""]);
+});
+
+test("a setting says what it does now", async () => {
+  const { labelOf, nowOf } = await import(new URL("settings.js", source));
+  assert.equal(labelOf("context_token_threshold"), "Compact after this many input tokens");
+  assert.equal(nowOf("true", "", "bool"), "on");
+  assert.equal(nowOf("24000", "", "int"), "24,000");
+  assert.equal(nowOf("", "75 % of the model's window", "int"), "75 % of the model's window");
+  assert.equal(nowOf("Be brief.\nNames stay.", "", "text"), "Be brief. …");
 });

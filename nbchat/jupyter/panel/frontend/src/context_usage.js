@@ -1,7 +1,7 @@
 // The context part by part, and the costs of the session
 
 import { Dialog } from "./dialog.js";
-import { count, percent, plural, tag } from "./dom.js";
+import { about, count, percent, plural, tag } from "./dom.js";
 import { fullness } from "./header.js";
 
 /** @import * as Protocol from "../protocol.js" */
@@ -25,7 +25,7 @@ export class ContextDialog extends Dialog {
     super(panel, { title: "Context", className: "nbc-context" });
     this.bar = tag("div", "nbc-stack", { role: "img" });
     this.parts = tag("table", "nbc-table");
-    this.outlook = tag("p", "nbc-context-outlook");
+    this.outlook = tag("div", "nbc-context-outlook");
     this.costs = tag("table", "nbc-table");
     const scrolling = { tabindex: "0", role: "region", "aria-label": "Context and costs" };
     this.shown = tag("div", "nbc-context-shown", scrolling);
@@ -56,7 +56,7 @@ export class ContextDialog extends Dialog {
   answered(held) {
     drawStack(this.bar, held);
     this.parts.replaceChildren(...partRows(held));
-    this.outlook.textContent = `${dueText(this.panel.state.meter)}${outlookText(held)}`;
+    this.outlook.replaceChildren(dueText(this.panel.state.meter, held), detailsOf(held));
     this.costs.replaceChildren(...costRows(held.costs));
     this.shown.replaceChildren(this.bar, this.parts, this.outlook, this.costs);
   }
@@ -81,7 +81,7 @@ function drawStack(bar, held) {
   if (guard !== null && guard < whole) {
     const mark = tag("span", "nbc-stack-mark");
     mark.style.left = `${(100 * guard) / whole}%`;
-    mark.title = `Compacts at ${count(guard)} tokens`;
+    mark.title = `Compacts at about ${about(guard)}`;
     bar.append(mark);
   }
   const labels = segments.map(([name, tokens]) => `${PARTS[name]} ${percent(tokens / whole)}`);
@@ -123,19 +123,23 @@ function share(tokens, whole) {
   return of > 0 && of < 0.01 ? "<1%" : percent(of);
 }
 
-/** What the ring says
- * @param {Protocol.Meter} [figures]
+/** What the ring says: the one number, about the next compaction
+ * @param {Protocol.Meter | undefined} figures
+ * @param {Protocol.ContextParts} held
  */
-function dueText(figures) {
-  const isDue = figures?.threshold || figures?.guard;
-  return isDue ? `The ring shows ${percent(Math.min(1, fullness(figures)))} of the way to the next compaction.\n` : "";
+function dueText(figures, { limit: guard, window: size }) {
+  if (!figures?.threshold && !figures?.guard) return "Nothing is compacted automatically.";
+  const { threshold, tokens, context } = figures;
+  const isSum = threshold && tokens / threshold >= context / (figures.guard || size || Infinity);
+  const at = isSum ? `after ${about(threshold)} of input` : guard === null ? "" : `at about ${about(guard)}`;
+  return `${percent(Math.min(1, fullness(figures)))} of the way to the next compaction${at && `, ${at}`}.`;
 }
 
 /** @param {Protocol.ContextParts} held */
-function outlookText({ window: limit, limit: guard, policy, outlook }) {
-  const size = limit === null ? "The context window of the model is unknown." : `The context window has ${plural(limit, "token")}.`;
-  const when = guard === null ? "" : ` The conversation is compacted when the context reaches ${count(guard)} tokens (the line in the bar).`;
-  return `${size}${when}\nPolicy ${policy}: ${outlook}.`;
+function detailsOf({ window: limit, policy, outlook }) {
+  const size = limit === null ? "" : `The context window has ${plural(limit, "token")}. `;
+  const lines = tag("span", "", {}, `${size}Policy ${policy}: ${outlook}.`);
+  return tag("details", "nbc-context-details", {}, tag("summary", "", {}, "Details"), lines);
 }
 
 /** @param {Protocol.Cost[]} costs */

@@ -9,25 +9,45 @@ import { button, option, options, plural, submitByEnter, tag } from "./dom.js";
 const EMPTY = '""';
 const TRUE = new Set(["true", "1", "yes", "on"]);
 
-// By the words that a person looks for; what is not named here comes last.
-/** @type {Record<string, string[]>} */
+/** Labels by the names of settings, in groups; what is not named here is under ADVANCED.
+ * @type {Record<string, Record<string, string>>}
+ */
 const GROUPS = {
-  Answers: ["effort", "temperature", "top_p", "max_output_tokens", "seed", "stop"],
-  "When to compact": [
-    ...["automatic", "policy", "context_token_threshold", "window_share", "window"],
-    ...["meter", "share_of", "margin_share", "target_share", "least_tokens", "notifications"],
-  ],
-  "What stays word for word": ["keep", "keep_unit", "keep_by_hand", "keeps_always"],
-  Summary: [
-    ...["summary_model", "fallback_model", "summarizer", "summary_style", "summary_detail"],
-    ...["summary_prompt", "summary_max_tokens", "summary_share", "largest_share", "bullets"],
-    ...["facts_max_tokens", "facts_share", "on_failure", "recall"],
-  ],
-  "Tool outputs": ["prunes", "shortens_at_once", "protected_tools", "verbosity"],
-  Server: ["timeout_seconds", "first_byte_seconds", "connect_seconds", "patience_seconds", "attempts"],
+  Answers: {
+    effort: "Reasoning effort",
+    max_output_tokens: "Longest answer, in tokens",
+  },
+  "Long conversations": {
+    automatic: "Compact automatically",
+    ask_before_compacting: "Ask before compacting",
+    policy: "How to compact",
+    context_token_threshold: "Compact after this many input tokens",
+    summary_model: "Model that writes summaries",
+    notifications: "Show a line after each compaction",
+  },
+  "This notebook": {
+    notebook_tools: "Let the model edit and run cells",
+    rules_files: "Use the project's rules",
+    keep_transcript: "Keep a transcript in the notebook",
+  },
 };
 
-const OTHERS = "Others";
+const ADVANCED = "Advanced";
+
+/** @type {Record<string, string>} labels of settings under ADVANCED */
+const MORE = {
+  window: "Context window, in tokens",
+  fallback_model: "Second model for summaries",
+  summary_prompt: "Instructions for summaries",
+  context_tools: "Let the model decide when to compact",
+  temperature: "Temperature",
+  top_p: "Top-p sampling",
+  cache_lifetime: "Prompt cache",
+  timeout_seconds: "Time limit, in seconds",
+  attempts: "Attempts after errors",
+};
+
+const LABELS = Object.assign({}, ...Object.values(GROUPS), MORE);
 
 const FOLDERS = /\S*[\\/](?=[^\\/]+$)/; // of the file that a value comes from
 
@@ -45,8 +65,12 @@ export class SettingsDialog extends Dialog {
     const close = button("", "Cancel", "Close without saving");
     this.form = tag("form", "nbc-setting-form", { "aria-label": "Settings" });
     this.list = tag("div", "nbc-setting-list");
+    this.search = tag("input", "nbc-setting-search", { type: "search", placeholder: "Search settings", "aria-label": "Search settings" });
+    this.search.dataset.first = "";
+    this.search.addEventListener("input", () => this.find());
+    this.search.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
     this.footer.append(this.scope, close, this.save);
-    this.form.append(this.list, this.footer);
+    this.form.append(this.search, this.list, this.footer);
     this.content.append(this.form);
     close.addEventListener("click", () => this.close());
     this.form.addEventListener("input", () => this.draw());
@@ -60,6 +84,7 @@ export class SettingsDialog extends Dialog {
   open(opener) {
     this.rows.clear();
     this.list.replaceChildren();
+    this.search.value = "";
     this.saving = [];
     super.open(opener);
     this.status.textContent = "Loading …";
@@ -90,15 +115,37 @@ export class SettingsDialog extends Dialog {
   /** @param {Protocol.Setting[]} settings */
   addGroups(settings) {
     const known = new Map(settings.map((setting) => [setting.name, setting]));
-    const named = Object.values(GROUPS).flat();
+    const named = Object.values(GROUPS).flatMap((group) => Object.keys(group));
     const others = [...known.keys()].filter((name) => !named.includes(name));
-    for (const [title, names] of Object.entries({ ...GROUPS, [OTHERS]: others })) {
-      const found = names.map((name) => known.get(name)).filter((setting) => setting !== undefined);
-      const rows = found.map((setting) => this.addRow(setting));
-      if (!rows.length) continue;
-      const heading = tag("legend", "nbc-setting-group", {}, title);
-      this.list.append(tag("fieldset", "nbc-setting-set", {}, heading, ...rows));
+    const first = Object.keys(MORE).filter((name) => known.has(name));
+    const rest = [...new Set([...first, ...others])];
+    for (const [title, group] of Object.entries(GROUPS)) this.addGroup(title, Object.keys(group), known);
+    this.addGroup(ADVANCED, rest, known);
+  }
+
+  /** @param {string} title @param {string[]} names @param {Map<string, Protocol.Setting>} known */
+  addGroup(title, names, known) {
+    const found = names.map((name) => known.get(name)).filter((setting) => setting !== undefined);
+    const rows = found.map((setting) => this.addRow(setting));
+    if (!rows.length) return;
+    const isAdvanced = title === ADVANCED;
+    const heading = tag(isAdvanced ? "summary" : "h3", "nbc-setting-group", {}, title);
+    const set = tag(isAdvanced ? "details" : "div", "nbc-setting-set", {}, heading, ...rows);
+    this.list.append(tag("div", "", { role: "group", "aria-label": title }, set));
+  }
+
+  // Rows whose label, name or help has all words
+  find() {
+    const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const row of this.rows.values()) row.root.hidden = !words.every((word) => row.words.includes(word));
+    for (const group of /** @type {Iterable<HTMLElement>} */ (this.list.children)) {
+      const isFound = group.querySelector(".nbc-setting:not([hidden])");
+      group.hidden = !isFound;
+      const details = group.querySelector("details");
+      if (details && words.length) details.open = Boolean(isFound);
     }
+    const isNothing = words.length && ![...this.rows.values()].some((row) => !row.root.hidden);
+    this.status.textContent = isNothing ? "No setting has these words." : "";
   }
 
   /** @param {Protocol.Setting} setting */
@@ -144,10 +191,11 @@ export class SettingsDialog extends Dialog {
   }
 }
 
-/** What a name says, with a capital letter; units behind it
+/** What a setting is called; else what its name says, with units behind it
  * @param {string} name
  */
 export function labelOf(name) {
+  if (LABELS[name]) return LABELS[name];
   const words = name.replace(/_seconds$/, " (seconds)").replaceAll("_", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
@@ -162,11 +210,25 @@ export function helpOf(help, kind) {
   return [help.replace(found, ""), meaning];
 }
 
+/** What a setting does now, in words
+ * @param {string} value
+ * @param {string} meaning of an empty field
+ * @param {Protocol.Setting["kind"]} kind
+ */
+export function nowOf(value, meaning, kind) {
+  if (kind === "bool") return TRUE.has(value.toLowerCase()) ? "on" : "off";
+  if (kind === "int" && value) return Number(value).toLocaleString("en-US");
+  const lines = value.split("\n");
+  const known = value === "default" && meaning ? "" : value;
+  return (lines.length > 1 ? `${lines[0]} …` : known) || meaning || "not set";
+}
+
 class SettingRow {
   /** @param {Protocol.Setting} setting @param {() => void} reset */
   constructor(setting, reset) {
     this.kind = setting.kind;
     this.name = setting.name;
+    this.words = ""; // in which a search looks
     /** @type {string | null} */
     this.known = null; // the saved value: another one is being edited
     this.input = /** @type {HTMLInputElement} */ (settingInput(setting));
@@ -175,7 +237,7 @@ class SettingRow {
     this.origin = tag("span", "nbc-setting-origin");
     this.help = tag("span", "nbc-setting-help");
     const name = tag("span", "nbc-setting-name", { title: setting.name }, label);
-    const about = tag("div", "nbc-setting-about", {}, name, this.origin, this.help);
+    const about = tag("div", "nbc-setting-about", {}, name, this.help, this.origin);
     this.back = button("nbc-setting-reset", "Reset", `Reset ${setting.name} to its default`);
     this.back.setAttribute("aria-label", `Reset ${label}`);
     this.back.addEventListener("click", reset);
@@ -199,11 +261,13 @@ class SettingRow {
   update({ value, origin, help, scope }) {
     this.setFor = scope;
     this.back.hidden = scope === null;
-    this.origin.textContent = origin === "default" ? "" : origin.replace(FOLDERS, "");
-    this.origin.title = origin;
     const [text, meaning] = helpOf(help, this.kind);
+    const from = origin === "default" ? "" : ` (${origin.replace(FOLDERS, "")})`;
+    this.origin.textContent = `Now: ${nowOf(value, helpOf(help, "text")[1], this.kind)}${from}`;
+    this.origin.title = origin;
     this.help.textContent = text;
     this.input.placeholder = meaning;
+    this.words = `${this.name} ${this.input.getAttribute("aria-label")} ${help}`.toLowerCase();
     if (!this.isChanged) this.show(value);
   }
 
