@@ -86,7 +86,7 @@ def test_the_icon_opens_the_chat_of_the_notebook_whose_cells_it_brings_and_chang
     expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
     page.get_by_role("button", name="Fix").first.click()  # not the newest error
     chip = panel.locator(".nbc-attached-open")
-    expect(chip).to_contain_text("traceback.txt")
+    expect(chip).to_contain_text("error")
     expect(panel.locator(".nbc-input")).to_have_value("Fix this error.")
     screenshot("fix")
     chip.click()

@@ -22,5 +22,5 @@ class Desk:
     def cell(self, number: int | None) -> Cell | None:
         return self.cells.get(max(self.cells, default=0) if number is None else number)
 
-    def error(self) -> str:
-        return self.traceback
+    def error(self, shown: str = "", source: str = "") -> str:
+        return f"{shown} in {source}" if shown else self.traceback

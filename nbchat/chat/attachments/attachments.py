@@ -129,6 +129,23 @@ def uploaded(name: str, media_type: str, content: bytes) -> Attachment:
         return _of_file(mention, path)
 
 
+def shown_error(output: bytes, resolver: Resolver) -> Attachment:
+    """An error that a cell shows, described as the last one is by `@error`.
+
+    `output` is JSON with its `traceback` and the `source` of the cell. Raises
+    AttachmentError.
+    """
+    try:
+        shown = json.loads(output)
+        report = resolver.error(str(shown["traceback"]), str(shown["source"]))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise AttachmentError("This error can't be read.") from error
+    entry = _text_entry(
+        "An error that a cell shows", "error", truncated(_plain(report))
+    )
+    return loaded(Mention("upload", "error", "error"), entry)
+
+
 def unknown_name(mention: Mention, resolver: Resolver) -> str:
     """One line about a name that is no variable; empty if it may be something else."""
     values = resolver.variables()

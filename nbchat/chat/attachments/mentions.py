@@ -88,8 +88,11 @@ class Resolver(Protocol):
     def cell(self, number: int | None) -> Cell | None:
         """A cell by its number, or the last one; None when there is none."""
 
-    def error(self) -> str:
-        """The last error as it is sent; empty if no cell has failed yet."""
+    def error(self, shown: str = "", source: str = "") -> str:
+        """The last error as it is sent; empty if no cell has failed yet.
+
+        With `shown` it is the error of this traceback, of a cell with this `source`.
+        """
 
 
 def mentions(

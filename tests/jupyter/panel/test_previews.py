@@ -1,6 +1,7 @@
 """Previews of attachments, and the attachments that are sent."""
 
 import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from panel_views import Panel
 from nbchat.agent.agent import Agent
 from nbchat.errors import AttachmentError
 from nbchat.jupyter.panel.protocol import Question, received
-from nbchat.jupyter.panel.queries.previews import Previews
+from nbchat.jupyter.panel.queries.previews import ERROR_OUTPUT, Previews
 from nbchat.providers.base import user_text
 from nbchat.rendering.entries import entry_html
 from nbchat.testing import ScriptedProvider, says
@@ -101,6 +102,23 @@ def test_a_dropped_file_goes_with_the_message_whose_chip_it_is(agent: Agent) -> 
         shown.uploaded(agent, "notes.txt", "text/plain", "%%%")
     with pytest.raises(AttachmentError, match="cannot be read as a picture"):
         shown.uploaded(agent, "x.gif", "image/gif", data)
+
+
+def test_an_error_below_a_cell_is_described_by_the_kernel(agent: Agent) -> None:
+    shown = Previews(Desk(traceback="of another cell"))
+    error = {"traceback": "KeyError: 'region'", "source": "df['region']"}
+
+    def upload(output: bytes) -> Any:
+        data = base64.b64encode(output).decode()
+        return known(shown.uploaded(agent, "error", ERROR_OUTPUT, data))
+
+    (chip,) = upload(json.dumps(error).encode())["chips"]
+    assert chip["mention"] == "error"
+    (entry,) = shown.entries("Fix this error.", [chip["key"]])
+    assert "KeyError: 'region' in df['region']" in user_text(entry)
+    for broken in (b"", b"[]", b"{}", b"[" * 100_000):
+        with pytest.raises(AttachmentError, match="can't be read"):
+            upload(broken)
 
 
 def test_old_previews_expire(agent: Agent) -> None:

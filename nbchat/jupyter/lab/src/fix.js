@@ -7,7 +7,7 @@ const STDERR = "application/vnd.jupyter.stderr";
 const BEFORE_STDERR = 100; // whose rank is 110
 const COLOURS = /\x1b\[[0-9;]*m/g;
 
-/** @param {RenderMimeRegistry} rendermime @param {(traceback: string) => void} fix */
+/** @param {RenderMimeRegistry} rendermime @param {(traceback: string, button: HTMLElement) => void} fix */
 export function addFixButtons(rendermime, fix) {
   const stderr = rendermime.getFactory(STDERR);
   if (!stderr) return;
@@ -20,7 +20,7 @@ export function addFixButtons(rendermime, fix) {
         const draw = renderer.renderModel.bind(renderer);
         renderer.renderModel = async (model) => {
           await draw(model);
-          renderer.node.append(fixButton(() => fix(textOf(model.data[ERROR]))));
+          renderer.node.append(fixButton((button) => fix(textOf(model.data[ERROR]), button)));
         };
         return renderer;
       },
@@ -29,10 +29,10 @@ export function addFixButtons(rendermime, fix) {
   );
 }
 
-/** @param {() => void} fix */
+/** @param {(button: HTMLElement) => void} fix */
 function fixButton(fix) {
   const made = element("button", { className: "nbchat-fix", type: "button", title: "Ask the chat to fix this error" }, "Fix");
-  made.addEventListener("click", fix);
+  made.addEventListener("click", () => fix(made));
   return made;
 }
 

@@ -41,7 +41,7 @@ function activate(app, tracker, rendermime, palette, restorer) {
   restorer?.add(side, side.id);
 
   const open = () => app.shell.activateById(side.id);
-  /** @param {{ text: string, traceback?: string }} message */
+  /** @param {{ text: string, error?: { traceback: string, source: string } }} message As `Composed` of the panel */
   const compose = (message) => {
     open();
     side.current?.whenDrawn((panel) => panel.dispatchEvent(new CustomEvent("nbchat-compose", { detail: message })));
@@ -62,7 +62,11 @@ function activate(app, tracker, rendermime, palette, restorer) {
     isEnabled: () => Boolean(tracker.currentWidget?.content.activeCell),
   });
   for (const command of [TOGGLE, ASK]) palette?.addItem({ command, category: "Notebook Chat" });
-  addFixButtons(rendermime, (traceback) => compose({ text: "Fix this error.", traceback }));
+  addFixButtons(rendermime, (traceback, button) => {
+    const cell = tracker.currentWidget?.content.activeCell; // a click selects it
+    const source = cell?.node.contains(button) ? cell.model.sharedModel.source : "";
+    compose({ text: "Fix this error.", error: { traceback, source } });
+  });
 
   // A panel in a cell, and `%chat side`, ask for the place beside the notebook.
   document.body.dataset.nbchatSide = "";

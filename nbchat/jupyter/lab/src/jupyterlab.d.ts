@@ -52,6 +52,7 @@ interface Widget {
 }
 
 interface Cell {
+  node: HTMLElement;
   model: {
     id: string;
     type: string;

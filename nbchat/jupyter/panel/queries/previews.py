@@ -16,6 +16,7 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.attachments import (
     Attachment,
     load_attachment,
+    shown_error,
     unknown_name,
     uploaded,
 )
@@ -28,6 +29,8 @@ from nbchat.jupyter.panel.protocol import Chip, Mentioned, Previewed
 from nbchat.providers.base import image_of, user_text
 
 PASTED = "It's in pasted text, so it isn't attached. Type it to attach it."
+
+ERROR_OUTPUT = "application/vnd.jupyter.error"
 
 KEPT_CHARACTERS = 20_000_000
 """Of previews: four of the largest pictures, or some thousand tables."""
@@ -73,8 +76,15 @@ class Previews:
     def uploaded(
         self, agent: Agent, name: str, media_type: str, data: str
     ) -> Mentioned:
-        """A chip for a file that was dropped, pasted or picked, in base64."""
-        attachment = uploaded(name, media_type, _decoded(data))
+        """A chip for a file that was dropped, pasted or picked, in base64.
+
+        *Fix* below an error of a cell brings it as a file of its own type.
+        """
+        content = _decoded(data)
+        if media_type == ERROR_OUTPUT and self._resolver is not None:
+            attachment = shown_error(content, self._resolver)
+        else:
+            attachment = uploaded(name, media_type, content)
         return Mentioned((self._shown_chip(agent, attachment),))
 
     def previewed(self, agent: Agent, key: str) -> Previewed:

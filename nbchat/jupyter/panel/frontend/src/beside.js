@@ -3,7 +3,9 @@
 
 /** @import { ChatPanel } from "./panel.js" */
 
-/** @typedef {{ text: string, traceback?: string }} Composed */
+/** @typedef {{ text: string, error?: { traceback: string, source: string } }} Composed */
+
+const ERROR = "application/vnd.jupyter.error"; // as nbchat.jupyter.panel.queries.previews knows it
 
 export class Beside {
   /** @param {ChatPanel} panel */
@@ -36,13 +38,13 @@ export class Beside {
     return document.getElementById(this.view?.dataset.notebook ?? "")?.querySelector(".jp-Notebook");
   }
 
-  /** Add to the message, which the person reads before it is sent. An error brings its
-   * traceback along.
+  /** Add to the message, which the person reads before it is sent. An error of
+   * a cell is described by the kernel, as `@error` is.
    * @param {Composed} composed
    */
-  compose({ text, traceback }) {
+  compose({ text, error }) {
     const { box, attached, parts } = this.panel;
-    if (traceback) attached.bringText("traceback.txt", traceback);
+    if (error) attached.bring([new File([JSON.stringify(error)], "error", { type: ERROR })]);
     if (!parts.input.value.includes(text.trim())) {
       const between = /\S$/.test(parts.input.value) ? " " : "";
       parts.input.value += between + text;
