@@ -48,7 +48,6 @@ from nbchat.providers.base import (
     ReplyStream,
     Request,
     instructions,
-    live_context,
 )
 
 INVALID_ANSWER = "This answer is not valid: {}. Answer again, with only the JSON."
@@ -196,7 +195,9 @@ class TurnRunner:
         yield self.append(Entry("user", text, tool_args=REQUESTED))
 
     def _ask(self, *, repairs: bool = False) -> Generator[Event, None, Reply]:
-        request = self._with_live_context(self.next_request(repairs=repairs))
+        live = self._agent.live_context
+        request = self.next_request(repairs=repairs)
+        request = replace(request, live=live() if live else "")
         try:
             return (yield from self._sent(request))
         except RequestRefused as error:
@@ -206,13 +207,6 @@ class TurnRunner:
         refused = schema_text(request.output_schema or {})
         self._agent.refused_schemas.add((self._agent.provider.name, refused))
         return (yield from self._sent(replace(request, output_schema=None)))
-
-    def _with_live_context(self, request: Request) -> Request:
-        """The request, and after its history what the notebook is like now."""
-        live = self._agent.live_context
-        if live is None or not (text := live()):
-            return request
-        return replace(request, history=(*request.history, live_context(text)))
 
     def _sent(self, request: Request) -> Generator[Event, None, Reply]:
         options, provider = self.options, self._agent.provider

@@ -40,7 +40,7 @@ from nbchat.conversation.session import Session
 from nbchat.conversation.turns import ends_with_answer
 from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.jupyter.cell_output import Conversation, KnownNotebook, RetryButton, show
-from nbchat.jupyter.notebook_context import NotebookContext
+from nbchat.jupyter.notebook_context import NotebookContext, Outline, outline_of
 from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.notebook_undo import NotebookUndo
 from nbchat.jupyter.panel.chat_ui import ChatUI
@@ -101,7 +101,9 @@ class KernelChat:
         self._asked_for: set[str] = set()
         """Providers for which the person was asked whether they see the notebook."""
         if self._contents is not None:
-            self.context = NotebookContext(self._contents, lambda: self._context_mode)
+            self.context = NotebookContext(
+                self._contents, lambda: self._context_mode, self._outline
+            )
         self._namespace = partial(self._remembered, shell) if shell else None
         self.live_settings = LiveSettings(
             self.store,
@@ -155,6 +157,7 @@ class KernelChat:
                 has_key=self.config.keys.has,
                 store=self.store,
                 servers=self.commands.servers.listed,
+                notebook=self.context,
                 resolver=self._contents,
                 undo_cells=self._undo_cells,
                 notifies=self._in_force().notifications,
@@ -342,6 +345,10 @@ class KernelChat:
         agent, context = self.runner.built_agent, self.context
         tells = agent and context and context.is_sent_to(agent.provider.name)
         return {} if tells and self._context_mode == "on" else own_variables(shell)
+
+    def _outline(self) -> Outline | None:
+        """The notebook's cells, if a page tells them soon."""
+        return None if self._panel is None else outline_of(self._panel.page)
 
     def _ask_about_context(self) -> None:
         """Ask once whether another provider may be told of the notebook, too."""

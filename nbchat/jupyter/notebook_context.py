@@ -9,6 +9,7 @@ person sees exactly what is sent, and can leave out each part or all of it.
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -16,6 +17,7 @@ from typing import Protocol
 from nbchat.compaction.summary_format import escape
 from nbchat.conversation.live_variables import is_fit, remembered_variables
 from nbchat.conversation.secret_masking import without_secrets
+from nbchat.jupyter.notebook_page import PageRequests
 from nbchat.jupyter.shell_contents import ShellContents
 from nbchat.providers.base import LIVE_CONTEXT
 from nbchat.providers.tokens import TokenCounter
@@ -42,6 +44,9 @@ NOTE = (
 
 ROOM = 80
 """Tokens of the note and the titles."""
+
+PAGE_SECONDS = 1.0
+"""How long a request waits for the page: what a person does not notice."""
 
 VARIABLES, RUNS, LINE_CHARACTERS = 15, 8, 80
 """Variables that are looked for, cells that were run last, characters of their line."""
@@ -136,15 +141,18 @@ class NotebookContext:
         """The block for a request; empty if nothing is to be sent."""
         if not self.is_sent_to(provider):
             return ""
-        self.last = self.block(window=window, counter=counter) or self.last
-        return self.last
+        told = self.block(self.parts(), window=window, counter=counter)
+        self.last = told or self.last
+        return told
 
-    def block(self, *, window: int | None, counter: TokenCounter) -> str:
-        """The block as it would be sent now; empty if there is nothing to tell."""
+    def block(
+        self, parts: Sequence[Part], *, window: int | None, counter: TokenCounter
+    ) -> str:
+        """The block that tells these parts; empty if there is nothing to tell."""
         room = min(
             MOST_TOKENS, int((window or MOST_TOKENS / WINDOW_SHARE) * WINDOW_SHARE)
         )
-        return _block(self.parts(), room, counter)
+        return _block(parts, room, counter)
 
     def parts(self) -> tuple[Part, ...]:
         """All parts that have something to tell, whether they are on or not."""
@@ -193,6 +201,25 @@ class NotebookContext:
         lines = [f"run as [{number}]: {_first_line(source)}" for number, source in runs]
         if lines:
             yield Part("cells", tuple(reversed(lines[:RUNS])), len(lines))
+
+
+def outline_of(page: PageRequests) -> Outline | None:
+    """What the page tells of its cells within a second; None if it does not."""
+    until = time.monotonic() + PAGE_SECONDS
+    answer = page.ask_soon("outline", seconds=PAGE_SECONDS)
+    if answer is None:
+        return None
+    cells = tuple(
+        Cell(e.short, e.number, e.kind, e.source, e.count, e.states)
+        for e in answer.cells
+    )
+    selected = next((e for e in answer.cells if e.id == answer.selected), None)
+    if selected is None:
+        return Outline(cells)
+    left = max(until - time.monotonic(), 0)
+    whole = page.ask_soon("read", {"cell": selected.id}, seconds=left)
+    source = whole.cells[0].source if whole and whole.cells else selected.source
+    return Outline(cells, selected.number, source)
 
 
 def _of_page(outline: Outline) -> Iterator[Part]:

@@ -83,6 +83,20 @@ class PageRequests:
         if view:
             self._view, self._is_told = view, False
 
+    def begin_with(self, view: str) -> None:
+        """Act in this view until the person types in one."""
+        self._view = self._view or view
+
+    def ask_soon(
+        self, action: str, details: Details = NOTHING, *, seconds: float
+    ) -> NotebookAnswer | None:
+        """The answer of the view that is known already; None if none comes in time."""
+        if not self._view:
+            return None
+        with self._sent(action, self._view, details) as reply:
+            answer = reply.wait(seconds)
+        return None if answer is None or answer.problem else answer
+
     def ask(
         self,
         action: str,

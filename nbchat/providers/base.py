@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -54,6 +54,16 @@ class Request:
     model: str = ""
     output_schema: Mapping[str, Any] | None = None
     options: RequestOptions = field(default_factory=RequestOptions)
+    live: str = ""
+    """Sent after the history, as it is at this moment; it is kept nowhere."""
+
+    @property
+    def as_sent(self) -> "Request":
+        """The request with what is sent after the history as its last entry."""
+        if not self.live:
+            return self
+        last = Entry("user", self.live, tool_args=REQUESTED)
+        return replace(self, history=(*self.history, last), live="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +184,8 @@ def wire_text(entry: Entry) -> str:
     )
 
 
-def live_context(text: str) -> Entry:
-    """The entry that ends a request and is kept nowhere."""
-    return Entry("user", text, tool_args=REQUESTED)
-
-
 def is_live_context(text: object) -> bool:
-    """Whether a text of a message is that of such an entry."""
+    """Whether a text of a message is what a request ends with, and kept nowhere."""
     return isinstance(text, str) and text.startswith(f"<{LIVE_CONTEXT}>")
 
 

@@ -210,6 +210,7 @@ class SdkProvider(ABC):
         A request whose content is refused is sent again without it.
         """
         self._follow_key()
+        request = request.as_sent
         trial = self._refused.trial(self._model_for(request), request)
         first: ProviderError | None = None
         while True:

@@ -703,8 +703,7 @@ def test_what_is_printed_without_a_kernel_is_the_answer_as_it_is(shell, capsys):
 
 def sent(agent: Any) -> list[str]:
     """What the model read of the newest request."""
-    history = agent.provider.requests[-1].history
-    return [user_text(entry) for entry in history if not entry.is_by_nbchat]
+    return [user_text(entry) for entry in agent.provider.requests[-1].history]
 
 
 def test_a_cell_attaches_a_variable_and_says_so_in_a_line(shell, capsys):

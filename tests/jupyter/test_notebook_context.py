@@ -166,10 +166,11 @@ def test_each_request_ends_with_the_notebook_as_it_is_then_and_nothing_keeps_it(
     agent.tools = (*agent.tools, *type(agent)(agent.provider, tools=[load]).tools)
     shell.run_cell_magic("chat", "", "How many?")
     before, after = agent.provider.requests
-    assert is_live_context(before.history[-1].content)
-    assert "loaded" not in before.history[-1].content
-    assert "- loaded: list of 2 items" in after.history[-1].content
-    assert after.history[: len(before.history) - 1] == before.history[:-1]
+    assert is_live_context(before.live)
+    assert "loaded" not in before.live
+    assert "- loaded: list of 2 items" in after.live
+    assert before.as_sent.history == (*before.history, before.as_sent.history[-1])
+    assert after.history[: len(before.history)] == before.history
     assert not any(is_live_context(e.content) for e in agent.session.transcript)
     shown = capsys.readouterr().out
     assert "The model also saw an outline of this notebook." in shown
@@ -205,6 +206,6 @@ def test_in_a_cell_the_person_is_asked_once_about_another_provider(shell, monkey
     for reply in ("Two.", "Three."):
         agent.use(ScriptedProvider(says(reply), name="other:model"))
         shell.run_cell_magic("chat", "", "And now?")
-        assert "- orders" in agent.provider.requests[-1].history[-1].content
+        assert "- orders" in agent.provider.requests[-1].live
     assert len(asked) == 1
     assert "one of other" in asked[0]

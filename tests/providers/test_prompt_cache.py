@@ -257,3 +257,22 @@ def test_a_call_and_its_result_stay_in_one_cached_prefix():
     agent.ask("Add.")
     first, second = agent.provider.requests  # type: ignore[attr-defined]
     assert second.history[: len(first.history)] == first.history
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+def test_what_a_request_ends_with_leaves_its_beginning_as_it_was(server, kind):
+    provider = provider_at(server, kind)
+    first = sent_body(server, provider, replace(LONG, live="<notebook_now>\n1"))
+    more = (*LONG.history, Entry("assistant", "3."), Entry("user", "More."))
+    second = sent_body(
+        server, provider, replace(LONG, history=more, live="<notebook_now>\n2")
+    )
+    for body, live in ((first, 1), (second, 2)):
+        text = str(body["messages"][-1])
+        assert f"<notebook_now>\\n{live}" in text
+        assert "cache_control" not in text.partition("<notebook_now>")[2]
+    kept = str(first["messages"]).partition("<notebook_now>")[0]
+    unmarked = str(second["messages"]).replace(f", {str(MARK)[1:-1]}", "")
+    beginning = kept.replace(f", {str(MARK)[1:-1]}", "").rpartition("3")[0]
+    assert beginning
+    assert unmarked.startswith(beginning)

@@ -29,6 +29,7 @@ from nbchat.conversation.cell_undo import LeftCell
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
+from nbchat.jupyter.notebook_context import NotebookContext
 from nbchat.jupyter.notebook_page import PageRequests
 from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.frontend import script, style
@@ -135,6 +136,7 @@ class ChatUI(anywidget.AnyWidget):
         branch: Branch | None = None,
         store: Store | None = None,
         servers: Callable[[], Iterable[ServerState]] | None = None,
+        notebook: NotebookContext | None = None,
         runner: ChatRunner | None = None,
         undo_cells: UndoChanges | None = None,
         height: str = "480px",
@@ -151,7 +153,7 @@ class ChatUI(anywidget.AnyWidget):
         provider's to the chat's server, `has_key` says which providers have one, and
         `resolver` resolves `@name`. A `runner` brings agent and commands; it runs on
         when the panel is closed. `undo_cells` undoes what a turn changed in the
-        notebook.
+        notebook, and `notebook` is what the model is told of it, unasked.
         """
         super().__init__(height=height, theme=theme)
         own = NoCommands() if commands or runner else OwnCommands()
@@ -170,6 +172,7 @@ class ChatUI(anywidget.AnyWidget):
             send_key,
             has_key or Keys().has,
             servers or own.servers,
+            notebook,
         )
         self._owns_runner = runner is None
         build = (lambda: agent) if agent is not None else build or _default_agent
@@ -287,7 +290,8 @@ class ChatUI(anywidget.AnyWidget):
         """
         self._sync.reply_here()
         match protocol.received(content):
-            case protocol.Hello():
+            case protocol.Hello(view):
+                self.page.begin_with(view)
                 is_new, self._is_shown = self._is_shown, False
                 self._sync.show(is_new=is_new)
                 self._runner.warm_up()

@@ -48,7 +48,12 @@ Html = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A view was opened; answered with a snapshot."""
+    """A view was opened; answered with a snapshot.
+
+    `view` is empty outside of notebooks.
+    """
+
+    view: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +254,18 @@ class Mentions(Question):
 
 
 @dataclass(frozen=True, slots=True)
+class Knows(Question):
+    """What the model is told of the notebook, unasked; answered with known.
+
+    `left_out` are parts that the person leaves out from now on, null for no change, and
+    `agrees` says that the provider of now may be told.
+    """
+
+    left_out: tuple[str, ...] | None = None
+    agrees: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Preview(Question):
     """Ask for the attachment of a chip; answered with previewed."""
 
@@ -395,6 +412,7 @@ ViewToKernel = (
     | Branches
     | Export
     | Mentions
+    | Knows
     | Preview
     | Upload
     | Paths
@@ -693,6 +711,30 @@ class Mentioned(Answer):
     """What a message attaches."""
 
     chips: tuple[Chip, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPart:
+    """A part of what is told of the notebook; `total` counts cells or variables."""
+
+    name: str
+    label: str
+    total: Amount
+    is_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Answer):
+    """What each request ends with, exactly; `text` is empty if nothing is told.
+
+    `asks_for` is a provider that is told nothing before the person agrees.
+    """
+
+    text: str
+    tokens: Amount
+    parts: tuple[KnownPart, ...]
+    asks_for: str
+    is_off: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -1064,6 +1106,7 @@ KernelToView = (
     | HistoryPage
     | SettingsList
     | Mentioned
+    | Known
     | Previewed
     | Completions
     | MessageText

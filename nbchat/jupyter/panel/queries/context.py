@@ -17,9 +17,13 @@ from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import cost_rows
 from nbchat.conversation.values import Value, ValueIndex, values
 from nbchat.errors import NbchatError
+from nbchat.jupyter.notebook_context import NotebookContext
 from nbchat.jupyter.panel.protocol import (
     ContextParts,
     Cost,
+    Known,
+    KnownPart,
+    Knows,
     MemoryValue,
     MemoryView,
     Part,
@@ -56,6 +60,26 @@ def context_parts(agent: Agent) -> ContextParts:
         policy=engine.policy.name,
         outlook=engine.tracker.outlook(session),
         costs=_costs(session),
+    )
+
+
+def notebook_known(agent: Agent, notebook: NotebookContext, asked: Knows) -> Known:
+    """What requests tell of the notebook, after what the person changes."""
+    name, tracker = agent.provider.name, agent.engine.tracker
+    if asked.left_out is not None:
+        notebook.left_out = set(asked.left_out)
+    if asked.agrees:
+        notebook.confirm(name)
+    is_off, is_agreed = notebook.mode() == "off", notebook.is_confirmed(name)
+    parts = () if is_off else notebook.parts()
+    text = notebook.block(parts, window=tracker.info.window, counter=tracker.counter)
+    shown = (KnownPart(e.name, e.label, e.total, e.is_on) for e in parts)
+    return Known(
+        text=text,
+        tokens=tracker.counter.count(text),
+        parts=tuple(shown),
+        asks_for="" if is_agreed else name.partition(":")[0],
+        is_off=is_off,
     )
 
 

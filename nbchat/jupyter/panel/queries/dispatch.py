@@ -17,6 +17,7 @@ from nbchat.agent.mcp import ServerState
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.config.api_keys import Keys, Place
 from nbchat.errors import NbchatError
+from nbchat.jupyter.notebook_context import NotebookContext
 from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.queries.choices import (
     CommandList,
@@ -33,6 +34,7 @@ from nbchat.jupyter.panel.queries.context import (
     context_parts,
     current_summary,
     memory_view,
+    notebook_known,
 )
 from nbchat.jupyter.panel.queries.history import (
     Store,
@@ -71,6 +73,7 @@ class Queries:
     send_key: Callable[[Agent], None] | None = None
     has_key: Callable[[str], bool] = field(default_factory=lambda: Keys().has)
     servers: Callable[[], Iterable[ServerState]] | None = None
+    notebook: NotebookContext | None = None
 
     def find(self, question: protocol.Question) -> Query | None:
         """The query that answers a question; None where it cannot be asked."""
@@ -95,6 +98,8 @@ class Queries:
                 return current_summary
             case protocol.Memory():
                 return memory_view
+            case protocol.Knows() if (notebook := self.notebook) is not None:
+                return lambda agent: notebook_known(agent, notebook, question)
         return None
 
     def _find_choices(self, question: protocol.Question) -> Query | None:

@@ -36,8 +36,8 @@ const EDITING = "Editing an earlier message. The original stays in your sessions
 export function frame() {
   const parts = { ...headParts(), ...middleParts(), ...footParts() };
   const attributes = { "aria-label": "Chat", "data-lm-suppress-shortcuts": "true" };
-  const { header, middle, gone, foreign, queue, choices, running, editing, form } = parts;
-  const foot = tag("div", "nbc-foot", {}, choices, running, editing, form);
+  const { header, middle, gone, foreign, queue, choices, running, editing, knownFirst, known, form } = parts;
+  const foot = tag("div", "nbc-foot", {}, choices, running, editing, knownFirst, known, form);
   const announcements = tag("div", "nbc-unseen", { "aria-live": "polite" });
   const rows = [header, middle, gone, foreign, queue, foot, announcements];
   const root = tag("section", "nbc", attributes, ...rows);
@@ -108,6 +108,10 @@ function footParts() {
   const foreign = tag("div", "nbc-gone", { role: "alert" }, FOREIGN);
   const queue = tag("ul", "nbc-queue", { "aria-label": "Queued messages" });
   const listId = `nbc-choices-${newToken()}`; // several panels may be on one page
+  const known = button("nbc-known-chip", "", "What the model sees of the notebook, unasked");
+  known.hidden = true;
+  known.setAttribute("aria-haspopup", "dialog");
+  const knownFirst = tag("div", "nbc-known-first", { role: "status", hidden: "" });
   const attachments = tag("ul", "nbc-attachments", { "aria-label": "Attached", hidden: "" });
   const choices = tag("ul", "nbc-choices", { id: listId, role: "listbox", hidden: "" });
   const typing = { rows: "1", placeholder: "Ask anything", "aria-label": "Message", dir: "auto" };
@@ -125,7 +129,7 @@ function footParts() {
   const buttons = tag("div", "nbc-buttons", {}, attach, mention, tag("span"), stop, send);
   const form = tag("form", "nbc-form", {}, attachments, input, buttons);
   const pressed = { attach, mention, stop, send };
-  const boxes = { running, editing, cancelEditing, attachments, choices, form, input, ...pressed };
+  const boxes = { known, knownFirst, running, editing, cancelEditing, attachments, choices, form, input, ...pressed };
   return { gone, goneText, reopen, foreign, queue, ...boxes };
 }
 

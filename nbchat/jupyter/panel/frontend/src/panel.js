@@ -25,6 +25,7 @@ import { Actions, Editing } from "./message_actions.js";
 import { KeyReplacement } from "./key_form.js";
 import { ModelDialog } from "./models.js";
 import { NotebookCells } from "./notebook.js";
+import { Known, KnownDialog } from "./notebook_known.js";
 import { NotebookRequests } from "./notebook_requests.js";
 import { PinsDialog } from "./pins.js";
 import { RemoveDialog } from "./remove_dialog.js";
@@ -106,6 +107,7 @@ class Panel {
     this.preview = new PreviewDialog(this);
     this.context = new ContextDialog(this);
     this.runDialog = new RunDialog(this);
+    this.knownDialog = new KnownDialog(this);
     /** @type {Dialog[]} */
     this.dialogs = Object.values(this).filter((part) => part instanceof Dialog);
     this.code = new CodeActions(this);
@@ -114,6 +116,7 @@ class Panel {
     this.box = new Box(this);
     this.completer = new Completer(this);
     this.attached = new Attached(this);
+    this.known = new Known(this);
     this.menu = new Menu(this);
     this.actions = new Actions(this);
     this.longTexts = new LongTexts(this);
@@ -127,7 +130,7 @@ class Panel {
     this.listenToUser();
     this.applyLook();
     this.draw();
-    this.send({ type: "hello" });
+    this.send({ type: "hello", view: this.notebook.open ? this.requests.view : "" });
     const timer = setInterval(() => this.tick(), 1000);
     this.undo.push(() => clearInterval(timer));
   }
@@ -172,7 +175,7 @@ class Panel {
     if (message.type === "snapshot") this.restore(message);
     if (message.type === "events") this.advance(message);
     if (message.type === "earlier_page") this.transcript.addEarlier(message);
-    const askers = [...this.dialogs, this.completer, this.attached, this.actions, this.longTexts, this.branches, this.start, this.keyReplacement];
+    const askers = [...this.dialogs, this.completer, this.attached, this.known, this.actions, this.longTexts, this.branches, this.start, this.keyReplacement];
     if ("token" in message) askers.forEach((asker) => asker.hear(message));
   }
 
@@ -237,7 +240,7 @@ class Panel {
   setState(changes) {
     this.state = { ...this.state, ...changes };
     if (changes.is_busy === false || changes.queue?.length) this.isFrozen = false;
-    if (changes.is_busy === false) this.rest();
+    if (changes.is_busy === false || changes.phase === "ready") this.rest();
     if (changes.queue) this.box.forgetSent(changes.queue);
     if (changes.retry) this.retryAt = Date.now() + 1000 * changes.retry.seconds;
   }
@@ -246,6 +249,7 @@ class Panel {
   rest() {
     this.dialogs.forEach((dialog) => dialog.refresh());
     this.branches.ask();
+    this.known.look();
   }
 
   /** Without a focused element the next key would be a notebook command.
@@ -406,6 +410,7 @@ class Panel {
 
   /** @param {string} text @param {string[]} [previews] @param {string[]} [pasted] */
   say(text, previews = [], pasted = []) {
+    this.known.said();
     this.expectTurn(text);
     this.send({ type: "send", text, previews, pasted });
   }
