@@ -29,7 +29,6 @@ from nbchat.conversation.cell_undo import LeftCell
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
-from nbchat.jupyter.notebook_context import NotebookContext
 from nbchat.jupyter.notebook_page import PageRequests
 from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.frontend import script, style
@@ -44,6 +43,7 @@ from nbchat.jupyter.shell_contents import contents_of_notebook
 
 if TYPE_CHECKING:
     from nbchat.chat.commands import Commands
+    from nbchat.jupyter.notebook_context import NotebookContext
     from nbchat.storage.saved_settings import SettingInForce
     from nbchat.storage.store import SessionStore
 
@@ -136,7 +136,7 @@ class ChatUI(anywidget.AnyWidget):
         branch: Branch | None = None,
         store: Store | None = None,
         servers: Callable[[], Iterable[ServerState]] | None = None,
-        notebook: NotebookContext | None = None,
+        notebook: "NotebookContext | None" = None,
         runner: ChatRunner | None = None,
         undo_cells: UndoChanges | None = None,
         height: str = "480px",

@@ -6,6 +6,7 @@ The memory is what the model sees now, and where each of its values is from.
 import re
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.plan import Plan
@@ -17,7 +18,6 @@ from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import cost_rows
 from nbchat.conversation.values import Value, ValueIndex, values
 from nbchat.errors import NbchatError
-from nbchat.jupyter.notebook_context import NotebookContext
 from nbchat.jupyter.panel.protocol import (
     ContextParts,
     Cost,
@@ -33,6 +33,9 @@ from nbchat.jupyter.panel.protocol import (
 from nbchat.providers.model_info import ModelInfo
 from nbchat.rendering.entries import summary_text_html
 from nbchat.rendering.facts import facts_html, memory_html
+
+if TYPE_CHECKING:
+    from nbchat.jupyter.notebook_context import NotebookContext
 
 _OMITTED = re.compile(r"\s*\[…\]\s*|…")
 """What a quote contains where words were omitted."""
@@ -63,7 +66,7 @@ def context_parts(agent: Agent) -> ContextParts:
     )
 
 
-def notebook_known(agent: Agent, notebook: NotebookContext, asked: Knows) -> Known:
+def notebook_known(agent: Agent, notebook: "NotebookContext", asked: Knows) -> Known:
     """What requests tell of the notebook, after what the person changes."""
     name, tracker = agent.provider.name, agent.engine.tracker
     if asked.left_out is not None:

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import ServerState
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.config.api_keys import Keys, Place
 from nbchat.errors import NbchatError
-from nbchat.jupyter.notebook_context import NotebookContext
 from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.queries.choices import (
     CommandList,
@@ -46,6 +45,9 @@ from nbchat.jupyter.panel.queries.history import (
 )
 from nbchat.jupyter.panel.queries.previews import Previews
 
+if TYPE_CHECKING:
+    from nbchat.jupyter.notebook_context import NotebookContext
+
 logger = logging.getLogger(__name__)
 
 Query = Callable[[Agent], protocol.Answer]
@@ -73,7 +75,7 @@ class Queries:
     send_key: Callable[[Agent], None] | None = None
     has_key: Callable[[str], bool] = field(default_factory=lambda: Keys().has)
     servers: Callable[[], Iterable[ServerState]] | None = None
-    notebook: NotebookContext | None = None
+    notebook: "NotebookContext | None" = None
 
     def find(self, question: protocol.Question) -> Query | None:
         """The query that answers a question; None where it cannot be asked."""
