@@ -9,7 +9,7 @@ import queue
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -75,8 +75,12 @@ class PageRequests:
         self._waiting: dict[str, queue.SimpleQueue[NotebookAnswer]] = {}
         self._view = ""
         """Where the person typed or approved last."""
-        self._is_behind = self._is_told = False
-        """Whether another page shows other sources, and the model knows."""
+        self._is_told = False
+        """Whether the model knows that another page shows other sources."""
+        self._found: dict[str, NotebookAnswer] = {}
+        self._finding: ExitStack | None = None
+        self._finders: Reply | None = None
+        """Views that answer the last time that one was sought, also later."""
 
     def stay_with(self, view: str) -> None:
         """Act from now on in the view where the person has typed or approved."""
@@ -129,20 +133,20 @@ class PageRequests:
     def find(self) -> str:
         """The view to ask; raises NbchatError where none has the notebook."""
         until = time.monotonic() + self._find_seconds
-        found: dict[str, NotebookAnswer] = {}
-        with self._sent("find", "", {}) as reply:
-            while not found or (self._view and self._view not in found):
-                answer = reply.wait(until - time.monotonic())
-                if answer is None:
-                    break
-                found[answer.view] = answer
-            while (also := reply.wait(0)) is not None:
-                found[also.view] = also
-        if not found:
+        if self._finding is not None:
+            self._finding.close()
+        self._found.clear()
+        self._finding = ExitStack()
+        self._finders = self._finding.enter_context(self._sent("find", "", {}))
+        while not self._found or (self._view and self._view not in self._found):
+            answer = self._finders.wait(until - time.monotonic())
+            if answer is None:
+                break
+            self._found[answer.view] = answer
+        if not self._found:
             raise NbchatError(NO_PAGE)
-        if self._view not in found:
-            self._view = next(iter(found))
-        self._compare(found)
+        if self._view not in self._found:
+            self._view = next(iter(self._found))
         return self._view
 
     def is_there(self, view: str) -> bool:
@@ -160,8 +164,18 @@ class PageRequests:
             pass
 
     def other_tab(self) -> str:
-        """A line, once, if another page shows other sources of this notebook."""
-        if not self._is_behind or self._is_told:
+        """A line, once, if another page shows other sources of this notebook.
+
+        It may answer after the view that has acted, so this is asked in the end.
+        """
+        while self._finders and (also := self._finders.wait(0)) is not None:
+            self._found[also.view] = also
+        ours = self._found.get(self._view)
+        is_behind = ours is not None and any(
+            each.path == ours.path and each.digest != ours.digest
+            for each in self._found.values()
+        )
+        if not is_behind or self._is_told:
             return ""
         self._is_told = True
         return OTHER_TAB
@@ -192,13 +206,6 @@ class PageRequests:
         """Take a view's answer, unless nothing waits for it any more."""
         if (waiting := self._waiting.get(answer.token)) is not None:
             waiting.put(answer)
-
-    def _compare(self, found: dict[str, NotebookAnswer]) -> None:
-        ours = found[self._view]
-        self._is_behind = any(
-            each.path == ours.path and each.digest != ours.digest
-            for each in found.values()
-        )
 
     @contextmanager
     def _sent(self, action: str, view: str, details: Details) -> Iterator[Reply]:

@@ -42,7 +42,7 @@ RUN_SECONDS = 60
 MOST_SECONDS = 600
 """How long one call waits for cells that run; a later call may wait on."""
 
-STILL_SECONDS = 5.0
+STILL_SECONDS = 2.0
 """How often a run asks whether its page is still there."""
 
 UNSEEN_SECONDS = 0.3
@@ -55,7 +55,10 @@ OUTLINE_LINES = 200
 """Cells in one outline, about 5,000 tokens."""
 
 READ_CHARACTERS = 24_000
-"""Of all cells in one call: what a model reads whole, about 6,000 tokens."""
+"""Of all cells in one call: what a model reads whole, about 6,000 tokens.
+
+A longer cell can only be changed in parts.
+"""
 
 OUTPUT_CHARACTERS = 2_000
 """Of the outputs of one of several cells that are read."""
@@ -181,7 +184,8 @@ class NotebookTools:
             if shown and len("".join(shown)) + len(text) > READ_CHARACTERS:
                 shown.append(f"[not shown, read apart: {', '.join(cells[number:])}]")
                 break
-            self.note_read(answer.cells[0].id, answer.cells[0].source)
+            if len(answer.cells[0].source) <= READ_CHARACTERS:
+                self.note_read(answer.cells[0].id, answer.cells[0].source)
             shown.append(text)
         return self._with_tab("\n\n".join(shown))
 
@@ -303,10 +307,9 @@ class NotebookTools:
     def _planned(self, wanted: "_Wanted") -> CellEdit:
         """The change once it was checked; raises NbchatError with why it cannot be."""
         change, source, kind = wanted.change, wanted.source, wanted.kind
+        after = wanted.after or (wanted.cell if change == "insert" else "")
         trial = _details(CellEdit(change, 0, kind=kind), is_trial=True)
-        answer = self._asked(
-            "edit", {**trial, "cell": wanted.cell, "after": wanted.after}
-        )
+        answer = self._asked("edit", {**trial, "cell": wanted.cell, "after": after})
         if change == "insert":
             if HIDDEN in source:
                 raise NbchatError(KEEP_SECRETS)
@@ -315,9 +318,9 @@ class NotebookTools:
         (found,) = answer.cells
         self._check_read(found, is_part=bool(wanted.old))
         above = None
-        if change == "move" and wanted.after:
-            above = self._asked("read", {"cell": wanted.after}).cells[0]
-        if change == "replace":
+        if change == "move" and after:
+            above = self._asked("read", {"cell": after}).cells[0]
+        if change == "replace" or (change == "kind" and source):
             source = _new_source(found.source, source, wanted.old)
         return CellEdit(change, answer.total, found, source, above, kind)
 
@@ -343,7 +346,7 @@ class NotebookTools:
         if edit.change != "move":
             self.note_read(cell.id, cell.source)
         done = {
-            "replace": "changed",
+            "replace": "changed" if cell.kind == "code" else f"changed, {cell.kind}:",
             "insert": f"new {cell.kind}",
             "move": "moved, now",
             "kind": f"now {cell.kind}:",
@@ -566,7 +569,7 @@ def _preview(edit: CellEdit, *, run: bool) -> Preview:
         title = f"new {edit.kind} cell {place} of {edit.total:,}{then}"
         return Preview(title, edit.source, "source", language)
     name = f"{_name(edit.cell)} of {edit.total:,}"
-    if edit.change != "replace":
+    if edit.change != "replace" and not (edit.change == "kind" and edit.source):
         title = {
             "move": f"moves {name} {place}",
             "delete": f"deletes {name}",
@@ -577,7 +580,9 @@ def _preview(edit: CellEdit, *, run: bool) -> Preview:
         edit.cell.source.splitlines(), edit.source.splitlines(), lineterm="", n=3
     )
     changes = "\n".join(list(lines)[2:]) or "(nothing changes)"
-    return Preview(f"changes {name}{then}", changes, "source", "diff")
+    is_new_kind = edit.kind not in ("code", edit.cell.kind) or edit.change == "kind"
+    kind = f", and makes it a {edit.kind} cell" if is_new_kind else ""
+    return Preview(f"changes {name}{kind}{then}", changes, "source", "diff")
 
 
 def _name(cell: NotebookCell) -> str:

@@ -460,6 +460,30 @@ def test_a_run_that_outlasts_its_wait_returns_the_output_so_far():
     )
 
 
+@pytest.mark.slow
+def test_a_page_that_is_reloaded_while_a_cell_runs_is_a_line():
+    class Reloaded(View):
+        def hear(self, asked: dict[str, Any]) -> None:
+            if asked["action"] == "run":
+                self.name = "another"
+            else:
+                super().hear(asked)
+
+    view = Reloaded("v", cell("a", "fit()"))
+    with pytest.raises(NbchatError, match="was closed or reloaded while the cell ran"):
+        tools_of(view)["run_cells"](["a"])
+
+
+def test_a_cell_too_long_to_be_read_whole_is_changed_only_in_parts():
+    view = View("v", cell("a", "x = 1\n" + "#" * 30_000))
+    tools = tools_of(view)
+    tools["read_notebook"](cells=["a"])
+    with pytest.raises(NbchatError, match="not read this cell"):
+        replace(tools, "a", "x = 2")
+    replace(tools, "a", "x = 2", old="x = 1")
+    assert len(view.cells[0]["source"]) == 30_006
+
+
 @pytest.fixture
 def running(shell: InteractiveShell) -> Iterator[RunningCell]:
     running = RunningCell(shell)

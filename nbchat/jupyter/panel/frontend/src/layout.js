@@ -120,7 +120,7 @@ function footParts() {
   const cancelEditing = button("", "Cancel", "Cancel editing (Escape)");
   const notice = tag("span", "", { role: "status" }, EDITING);
   const editing = tag("div", "nbc-editing", { hidden: "" }, notice, cancelEditing);
-  const running = tag("div", "nbc-editing nbc-running", { hidden: "" });
+  const running = tag("div", "nbc-editing nbc-cell-notice", { hidden: "" });
   const attach = iconButton("nbc-attach", "attach", "Attach a file");
   const mention = button("nbc-mention", "@", "Attach from the notebook: a variable, cell, error …");
   mention.setAttribute("aria-label", "Attach from the notebook");

@@ -56,6 +56,7 @@
  * @property {string} executionState
  * @property {boolean} isDisposed
  * @property {boolean} isDirty Changed since it ran
+ * @property {boolean} trusted
  */
 
 /**
@@ -248,7 +249,9 @@ export class NotebookCells {
    * @param {number} index
    */
   elementOf(index) {
-    return [...(this.element?.querySelectorAll(".jp-Cell") ?? [])].find((each) => indexOf(each) === index);
+    const drawn = /** @type {HTMLElement[]} */ ([...(this.element?.querySelectorAll(".jp-Cell") ?? [])]);
+    const place = (/** @type {HTMLElement} */ cell, /** @type {number} */ at) => Number(cell.dataset.windowedListIndex ?? at);
+    return drawn.find((cell, at) => place(cell, at) === index);
   }
 
   /** Make a cell code, markdown or raw text; its id and metadata stay.
@@ -328,6 +331,7 @@ export function indexOf(cell) {
 async function runCell(cell, kernel, cellId, ask) {
   const asked = { code: cell.sharedModel.source, stop_on_error: true, allow_stdin: Boolean(ask) };
   const show = outputsOf(cell.outputs);
+  cell.trusted = true; // as JupyterLab does: a person has asked for this run
   cell.executionState = "running";
   try {
     const future = kernel.requestExecute(asked, false, { cellId });

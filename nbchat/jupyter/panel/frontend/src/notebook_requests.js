@@ -16,6 +16,7 @@ const OUTLINE_CELLS = 1000;
 const LINE_CHARACTERS = 80;
 const SOURCE_CHARACTERS = 100_000; // a longer cell cannot be read or changed
 const SHORT_ID = 8; // characters of an id, if no other cell shares them
+const RENDER_MILLISECONDS = 50;
 const STOP_MILLISECONDS = 1000; // until a cell is interrupted again
 
 /** A cell is not what was expected: the answer holds it as it is. */
@@ -124,7 +125,7 @@ export class NotebookRequests {
       const line = lines.find((each) => each.trim() && each.toLowerCase().includes(wanted));
       if (line === undefined && wanted) continue;
       const source = (line ?? "").trim().slice(0, LINE_CHARACTERS);
-      found.push({ ...this.named(index, shorts), source, outputs: [] });
+      found.push({ ...this.named(cells[index], index, shorts), source, outputs: [] });
     }
     return { cells: found, ...this.around() };
   }
@@ -146,9 +147,8 @@ export class NotebookRequests {
     return own ? indexOf(own) : -1;
   }
 
-  /** @param {number} index @param {Map<string, string>} shorts */
-  named(index, shorts) {
-    const cell = this.notebook.cells[index];
+  /** @param {SharedCell} cell @param {number} index @param {Map<string, string>} shorts */
+  named(cell, index, shorts) {
     const view = this.notebook.known.cells.get(index);
     const count = view.executionCount ?? null;
     /** @type {Protocol.NotebookCell["states"]} */
@@ -162,11 +162,12 @@ export class NotebookRequests {
 
   /** @param {number} index @returns {Protocol.NotebookCell} */
   described(index) {
-    const { source } = this.notebook.cells[index];
+    const { cells } = this.notebook; // made anew by each look
+    const { source } = cells[index];
     if (source.length > SOURCE_CHARACTERS) throw Error(`cell ${index + 1} is longer than ${SOURCE_CHARACTERS} characters`);
     const outputs = this.notebook.known.cells.get(index).outputs?.toJSON() ?? [];
     const shown = described(outputs, this.notebook.elementOf(index));
-    return { ...this.named(index, shortIds(this.notebook.cells)), source, outputs: shown };
+    return { ...this.named(cells[index], index, shortIds(cells)), source, outputs: shown };
   }
 
   /** @param {number} index */
@@ -242,8 +243,8 @@ export class NotebookRequests {
     if (change === "insert") return after + 1;
     if (change === "delete") sharedModel.deleteCell(index);
     if (change === "delete") return -1;
-    if (change === "kind") notebook.convert(index, kind);
-    if (change === "replace") splice(notebook.cells[index], source);
+    if (change === "kind" || (change === "replace" && kind !== "code")) notebook.convert(index, kind);
+    if (change === "replace" || (change === "kind" && source)) splice(notebook.cells[index], source);
     if (change !== "move") return index;
     const to = after < index ? after + 1 : after;
     if (to !== index) sharedModel.moveCells(index, to);
@@ -278,6 +279,7 @@ export class NotebookRequests {
     const run = notebook.run(index, (future) => this.answerInput(future));
     this.runs.set(id, run);
     await run.finally(() => this.ended(id));
+    await pause(RENDER_MILLISECONDS); // what the page draws can be sent as a picture
     const now = notebook.find(id);
     if (now < 0) throw Error("the cell ran, and was deleted meanwhile with its outputs");
     return now;

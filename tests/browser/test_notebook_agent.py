@@ -1,0 +1,339 @@
+"""What a model that works in a notebook meets, in a real JupyterLab.
+
+The model does what a message says: the name of a tool and its arguments as JSON.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from labkit import Notebook
+from panels import say
+from playwright.sync_api import Page, expect
+
+MODEL = r"""
+import json, os
+os.environ.update(
+    NBCHAT_MODEL='openai:no-model', OPENAI_BASE_URL='http://127.0.0.1:9/v1',
+    NBCHAT_STORE_URL='sqlite://', NBCHAT_NOTEBOOK_TOOLS='1',
+)
+%load_ext nbchat
+from nbchat.testing import ScriptedProvider, calls, says
+
+def follow(request):
+    prompts = [n for n, e in enumerate(request.history) if e.role == 'user' and not e.tool_name]
+    said, new = request.history[prompts[-1]].content, request.history[prompts[-1] + 1:]
+    name, _, arguments = said.partition(' ')
+    if not new:
+        return calls(name, **json.loads(arguments))
+    told = [e.content for e in new if e.role == 'tool'][-1]
+    sizes = [len(e.tool_args) for e in new if e.tool_name == 'image']
+    with open('told.json', 'w') as file:
+        json.dump({'text': told, 'pictures': sizes}, file)
+    return says(f'Step {len(prompts)} is done.')
+
+agent = %chat agent
+agent.approve = True
+agent.use(ScriptedProvider(*[follow] * 2000))
+%chat
+"""
+
+SHARED = "window.jupyterapp.shell.currentWidget.content.model.sharedModel"
+
+
+class Model:
+    """The model of a notebook whose first cell is MODEL, and its panel."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        self.notebook = notebook
+        self.page = notebook.page
+        notebook.run(0)
+        self.panel = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .nbc")
+        self.notice = self.panel.locator(".nbc-cell-notice")
+        self._steps = 0
+        expect(self.panel.locator(".nbc-model")).to_have_text("scripted:model")
+
+    def begin(self, tool: str, **arguments: Any) -> None:
+        """Have the model call a tool."""
+        self._steps += 1
+        say(self.panel, f"{tool} {json.dumps(arguments)}")
+
+    def told(self) -> str:
+        """What the tool has answered, in the end."""
+        self.result()
+        return str(self._told["text"])
+
+    def result(self) -> list[int]:
+        """The sizes of the pictures that the model was sent."""
+        done = f"Step {self._steps} is done."
+        log = self.panel.locator(".nbc-log")
+        expect(log).to_contain_text(done, timeout=60_000)
+        self._told = json.loads((self.notebook.lab.root / "told.json").read_text())
+        return list(self._told["pictures"])
+
+    def do(self, tool: str, **arguments: Any) -> str:
+        """Have the model call a tool; its answer."""
+        self.begin(tool, **arguments)
+        return self.told()
+
+    def edit(self, change: str, **arguments: Any) -> str:
+        return self.do("edit_notebook", change=change, **arguments)
+
+    def run(self, index: int, **arguments: Any) -> str:
+        return self.do("run_cells", cells=[self.id(index)], **arguments)
+
+    def id(self, index: int) -> str:
+        found: str = self.page.evaluate(f"n => {SHARED}.cells[n].id", index)
+        return found
+
+    def source(self, index: int) -> str:
+        found: str = self.page.evaluate(f"n => {SHARED}.cells[n].source", index)
+        return found
+
+    def types(self, index: int, source: str) -> None:
+        """A person changes a cell."""
+        change = f"([n, source]) => {SHARED}.cells[n].setSource(source)"
+        self.page.evaluate(change, [index, source])
+
+
+def test_a_model_changes_cells_only_as_it_has_read_them(
+    open_notebook: Callable[..., Notebook],
+) -> None:
+    model = Model(open_notebook(MODEL, "# alpha", "# beta\nx = 1", "# gamma"))
+    beta = model.id(2)
+    model.do("read_notebook", cells=[beta])
+    model.types(2, "# beta\nperson_line = 'important'\nx = 1")
+    for asked in (
+        {"change": "replace", "source": "# beta\nx = 2"},
+        {"change": "delete"},
+        {"change": "kind", "kind": "markdown"},
+    ):
+        model.types(2, f"{model.source(2)}  # more")
+        told = model.edit(cell=beta, **asked)
+        assert "it has changed since. Cell 3 now:\n# beta\nperson_line" in told
+    assert model.source(2).startswith("# beta\nperson_line = 'important'\nx = 1")
+    told = model.edit("replace", cell=beta, old="x = 1", source="x = 22")
+    assert told == f"changed cell 3 of 4, id {beta[:8]}"
+    assert model.source(2).startswith("# beta\nperson_line = 'important'\nx = 22")
+
+    told = model.edit("replace", cell="3", source="")
+    assert f"not its number, which changes; cell 3 has the id {beta[:8]} now" in told
+    model.do("read_notebook", cells=[beta[:8]])
+    assert "now raw: cell 3 of 4" in model.edit("kind", cell=beta[:8], kind="raw")
+    told = model.edit("replace", cell=beta, source="# beta", kind="markdown")
+    assert told == f"changed, markdown: cell 3 of 4, id {beta[:8]}"
+    kinds = f"() => {SHARED}.cells.map(each => each.cell_type)"
+    assert model.page.evaluate(kinds) == ["code", "code", "markdown", "code"]
+    assert model.id(2) == beta
+    assert "moved, now cell 4 of 4" in model.edit("move", cell=beta, after=model.id(3))
+    assert "moved, now cell 1 of 4" in model.edit("move", cell=beta)
+    print(
+        "MOVED",
+        model.page.evaluate(
+            f"() => {SHARED}.cells.map(e => [e.id, e.cell_type, e.source.slice(0, 20)])"
+        ),
+    )
+    assert "deleted cell 1; 3 cells are left" in model.edit("delete", cell=beta)
+    assert [model.source(n).split("\n")[0] for n in (1, 2)] == ["# alpha", "# gamma"]
+    model.do("read_notebook", cells=[model.id(0)])
+    assert "shows the chat" in model.edit("delete", cell=model.id(0))
+    model.page.evaluate(f"() => {SHARED}.cells[1].setMetadata('editable', false)")
+    model.do("read_notebook", cells=[model.id(1)])
+    assert "not editable" in model.edit("replace", cell=model.id(1), source="")
+    model.page.evaluate(
+        "() => { window.jupyterapp.shell.currentWidget.content.model.readOnly = true }"
+    )
+    told = model.edit("insert", after=model.id(1), source="1")
+    assert told == "error: NbchatError: this notebook is read-only"
+    assert model.do("read_notebook").startswith("3 cells\n1 ")
+
+
+KINDS = r"""
+from IPython.display import HTML, Latex, SVG, Image, JSON, display
+import io, matplotlib.pyplot as plt
+print('line one\nline "two"')
+plt.plot([1, 2]); plt.show()
+display(HTML('<table><tr><th>region</th><th>sum</th></tr><tr><td>north</td><td>3</td></tr></table>'))
+display(Latex(r'$\frac{1}{2}$'))
+display(HTML('<p>plain <b>words</b></p>'))
+print('the end')
+"""
+
+DRAWN = r"""
+from IPython.display import HTML, SVG, Image, display
+from PIL import Image as Pillow
+square = '<svg xmlns="http://www.w3.org/2000/svg" width="200" height="200"><rect width="200" height="200" fill="red"/></svg>'
+display(SVG(square), HTML(f'<div>{square}</div>'))
+file = io.BytesIO()
+Pillow.effect_noise((3000, 2500), 90).convert('RGB').save(file, 'JPEG', quality=95)
+display(Image(file.getvalue(), format='jpeg'))
+"""
+
+MANY = """
+from IPython.display import Image, display
+file = io.BytesIO(); Pillow.new('RGB', (50, 50)).save(file, 'PNG')
+for n in range(60): display(Image(file.getvalue()))
+"""
+
+FAILED = """
+import pandas as pd
+print('\\n'.join(f'epoch {n}: loss {1 / (n + 1):.6f}' for n in range(2000)))
+frame = pd.DataFrame({'amount': [1]})
+frame['amuont'].sum()
+"""
+
+
+@pytest.mark.slow
+def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
+    open_notebook: Callable[..., Notebook],
+) -> None:
+    loud = "print('x' * 99 + '\\n' * 1, end='') or print(('y' * 99 + '\\n') * 100_000)"
+    cells = (
+        KINDS,
+        DRAWN,
+        MANY,
+        FAILED,
+        loud,
+        "import ipywidgets; ipywidgets.IntSlider()",
+    )
+    model = Model(open_notebook(MODEL, *cells))
+    text = model.run(1)
+    assert 'line one\nline "two"\n[picture 1 of 1]' in text
+    assert (
+        "| region | sum |\n| north | 3 |\n$\\frac{1}{2}$\nplain words\nthe end" in text
+    )
+    assert len(model.result()) == 1
+    text = model.run(2)
+    assert "[picture 1 of 3]\n[picture 2 of 3]\n[picture 3 of 3]" in text
+    sizes = model.result()
+    assert len(sizes) == 3
+    assert max(sizes) < 1_000_000
+    assert "[57 more pictures]" in model.run(3)
+    assert len(model.result()) == 3
+    text = model.run(4)
+    assert text.split("\n")[1] == "KeyError: 'amuont'"
+    assert "----> 5 frame['amuont'].sum()" in text
+    assert (
+        model.do("read_notebook", cells=[model.id(4)]).count("KeyError: 'amuont'") > 1
+    )
+    assert "characters removed]" in model.run(5)
+    assert "[widget] IntSlider" in model.run(6)
+
+
+@pytest.mark.slow
+def test_a_model_waits_asks_and_is_stopped_with_its_cell(
+    open_notebook: Callable[..., Notebook],
+) -> None:
+    asks = "name = input('Your name? ')\nprint('hello', name)"
+    endless = (
+        "import time\nprint('begun', flush=True)\nwhile True:\n    time.sleep(0.05)"
+    )
+    deaf = (
+        "import time\nwhile True:\n    try:\n        time.sleep(0.05)\n"
+        "    except KeyboardInterrupt:\n        print('no')"
+    )
+    script = f"{SHARED}.deleteCell(5)"
+    vanishing = f"from IPython.display import Javascript\nJavascript({script!r})"
+    model = Model(open_notebook(MODEL, asks, endless, "print('mine')", deaf, vanishing))
+    model.begin("run_cells", cells=[model.id(1)])
+    expect(model.notice).to_contain_text("Your name?")
+    model.notice.get_by_role("textbox").fill("Ada")
+    model.notice.get_by_role("button", name="Answer").click()
+    assert "hello Ada" in model.told()
+    expect(model.notice).to_be_hidden()
+
+    told = model.run(2, wait_seconds=1)
+    assert "still running; interrupt, or read it later\nbegun" in told
+    assert "running" in model.do("read_notebook", cells=[model.id(2)]).split("\n")[0]
+    told = model.run(3, wait_seconds=1)
+    assert "not run: the kernel is busy with cell 3, for" in told
+    assert "KeyboardInterrupt" in model.do("interrupt")
+    assert "no cell that you started is running" in model.do("interrupt")
+    assert model.run(3).endswith("mine")
+
+    told = model.run(5)
+    assert "the cell ran, and was deleted meanwhile with its outputs" in told
+    model.notebook.start(2)  # the person's own cell
+    expect(model.notebook.outputs(2)).to_have_text("begun\n")
+    model.begin("run_cells", cells=[model.id(3)])
+    expect(model.notice).to_contain_text("Waiting: the kernel is busy with cell 3.")
+    model.notice.get_by_role("button", name="Withdraw").click()
+    assert "the person withdrew it: not run" in model.told()
+    model.notebook.execute("notebook:interrupt-kernel")
+    model.notebook.join()
+
+    model.begin("run_cells", cells=[model.id(2)])
+    expect(model.notebook.outputs(2)).to_have_text("begun\n")
+    model.panel.get_by_role("button", name="Stop").click()
+    expect(model.notebook.outputs(2).last).to_contain_text("KeyboardInterrupt")
+    expect(model.notice).to_be_hidden()
+    model.begin("run_cells", cells=[model.id(4)])
+    expect(
+        model.notebook.page.locator(".jp-mod-active, .jp-Cell").nth(4)
+    ).to_be_visible()
+    expect(model.panel.locator(".nbc-tool").last).to_contain_text("run_cells")
+    model.panel.get_by_role("button", name="Stop").click()
+    expect(model.notice).to_contain_text("Cell 5 does not stop. Restart the kernel?")
+    model.notice.get_by_role("button", name="Restart kernel").click()
+    expect(model.panel).to_contain_text("The kernel restarted.")
+    state = "() => window.jupyterapp.shell.currentWidget.content.widgets[4].model.executionState"
+    assert model.page.evaluate(state) == "idle"
+
+
+PLOTS = """
+import numpy as np
+from PIL import Image as Pillow
+from IPython.display import display
+for n in range(3): display(Pillow.fromarray(np.random.randint(0, 255, (900, 800, 3), 'uint8')))
+"""
+
+
+@pytest.mark.slow
+def test_a_model_works_in_a_notebook_of_300_cells_and_15_megabytes_of_plots(
+    open_notebook: Callable[..., Notebook],
+) -> None:
+    plots = [PLOTS] * 3
+    others = [f"value_{n} = {n}" for n in range(295)]
+    model = Model(open_notebook(MODEL, *plots, *others, "print(value_7)"))
+    for n in range(1, 4):
+        model.notebook.run(n)
+    size = f"() => JSON.stringify({SHARED}.cells.map(each => each.toJSON())).length"
+    assert model.page.evaluate(size) > 15_000_000
+    outline = model.do("read_notebook")
+    assert outline.startswith("300 cells\n")
+    assert outline.endswith("[more from first=201 on]")
+    found = model.do("read_notebook", search="value_293")
+    assert found.endswith(f"298 {model.id(297)[:8]} code: value_293 = 293")
+    told = model.edit("replace", cell=model.id(297), old="293", source="294", run=True)
+    place = f"cell 298 of 300, id {model.id(297)[:8]}"
+    assert told == f"changed {place}\n{place}\nno output"
+    assert "[picture 3 of 3]" in model.do("read_notebook", cells=[model.id(1)])
+    assert "[picture 3 of 3]" in model.run(1)
+    assert len(model.result()) == 3
+
+
+@pytest.mark.slow
+def test_a_model_works_in_the_tab_where_the_person_types(
+    open_notebook: Callable[..., Notebook], page: Page
+) -> None:
+    notebook = open_notebook(MODEL, "x = 1")
+    model = Model(notebook)
+    notebook.save()
+    other = page.context.new_page()
+    try:
+        other.goto(page.url.split("/lab/")[0] + f"/lab/tree/{notebook.name}")
+        expect(other.locator(".nbc-input")).to_be_visible(timeout=60_000)
+        page.bring_to_front()
+        for number in range(5):
+            model.types(1, f"x = {number}")
+            told = model.do("read_notebook", cells=[model.id(1)])
+            assert f"\nx = {number}" in told
+            assert "Another tab shows a different version" in told
+            new = f"x = {number}\ny = {number}"
+            assert "changed cell 2" in model.edit(
+                "replace", cell=model.id(1), source=new
+            )
+            assert model.source(1) == new
+    finally:
+        other.close()
