@@ -67,8 +67,8 @@ class Policy:
     guard's limit."""
     summarizer: Summarizer = "prose"
     """Who writes the summary: a model, in prose or as JSON (structured), or no model:
-    the entry then has only what code copies (extractive). "hybrid" is prose: what code
-    copies has the files, commands and errors under every policy."""
+    the entry then has only what code copies (extractive). "hybrid" is prose,
+    with headings over it and over the files, commands and errors that code copies."""
     style: Style = "general"
     """What a summary concentrates on."""
     detail: Detail = "normal"

@@ -38,6 +38,9 @@ from nbchat.providers.tokens import TokenCounter
 
 OPENING = "(Written without a model. Code copied what was said and done.)"
 
+HEADING = "## Conversation Summary"
+"""Above a summary with code's lists below headings of their own (seed 002)."""
+
 OMISSION = "({count} earlier messages are omitted to save space; all are kept.)"
 """The summary where not even a memory fits: 16 tokens."""
 
@@ -177,6 +180,7 @@ class SummaryBuilder:
             dropped=self.session.dropped_rules,
             summary=summary if is_told else "",
             bullets=self.policy.bullets,
+            has_headings=self.policy.summarizer == "hybrid",
         )
         budget = min(self.plan.budget.facts, room)
         with self.readings.of(self.to_cover, self.tools) as reading:
@@ -233,6 +237,8 @@ class SummaryBuilder:
 
     def _made(self, summary: str, copied: Copied) -> Entry:
         memory = _without_secrets(copied.memory)
+        if self.policy.summarizer == "hybrid" and not summary.startswith(HEADING):
+            summary = f"{HEADING}\n{summary}"
         entry = summary_entry(summary, [line.text for line in memory.lines])
         self.copied[entry.content] = Copied(memory, copied.rules)
         return entry

@@ -36,6 +36,9 @@ SHOWN = 40
 """Characters of a value by which its line is known: long values are cut there."""
 
 
+HEADING = "## "
+"""Before a title within a part, in policies whose summary has headings."""
+
 REMARKS = ("Calls made", "(")
 """How lines begin that are no record."""
 
@@ -75,7 +78,7 @@ def _part_html(part: str, lines: Sequence[MemoryLine]) -> str:
 
 
 def _is_heading(text: str) -> bool:
-    return text.endswith((":", "]"))
+    return text.endswith((":", "]")) or text.startswith(HEADING)
 
 
 def _list_of(lines: Sequence[MemoryLine]) -> str:
@@ -84,7 +87,7 @@ def _list_of(lines: Sequence[MemoryLine]) -> str:
 
 
 def _item(line: MemoryLine) -> str:
-    text = line.text.removeprefix("- ").replace("\n  ", "\n")
+    text = line.text.removeprefix("- ").removeprefix(HEADING).replace("\n  ", "\n")
     kind = ' class="nbc-muted"' if line.position is None else ""
     return f'<li dir="auto"{kind}>{_placed(text, line.position)}</li>'
 

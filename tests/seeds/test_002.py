@@ -8,8 +8,6 @@ Not taken over, and why:
 - "[Context Summary - N messages summarized]" as a system message: a summary is
   material where it can give no orders, and the banner says how much it covers;
 - the system prompt as a message that could be missed: it never is part of the history;
-- headings with "##" around the lists of files, commands and errors: each line stands
-  below a title beside the summary, with the place that it copies;
 - batches of summary requests: there is never more than one to ask for;
 - the plan's own packages, steps, efforts and approvals.
 """
@@ -64,6 +62,7 @@ LONG = "The deployment of billing 4.1 went on as planned, step by step. " * 62
 """About 1,000 tokens."""
 
 TOLD = "The user rolls out billing; version 4.1 waits for a review."
+SHOWN = f"## Conversation Summary\n{TOLD}"
 CODING = next(run for run in read_trajectories() if run.name.startswith("openhands"))
 
 
@@ -182,7 +181,7 @@ def test_functional_4_code_adds_to_the_prose_of_a_model():
     agent = agent_with(session=Session([*said(10), *DEPLOYED, *said(10)]))
     list(agent.compact())
     entry = agent.session.history[0].content
-    assert summary_text(entry) == TOLD
+    assert summary_text(entry) == SHOWN
     assert "/srv/app/billing.py" in "\n".join(summary_facts(entry))
 
 
@@ -210,7 +209,7 @@ def test_nonfunctional_2_a_poor_answer_is_refused_and_asked_for_again():
     poor = says("<summary>I'm sorry, I can't help with that.</summary>")
     agent = agent_with(poor, chatting, session=chat(14))
     list(agent.compact())
-    assert summary_text(agent.session.history[0].content) == TOLD
+    assert summary_text(agent.session.history[0].content) == SHOWN
     assert len(agent.provider.requests) == 2
 
 
@@ -327,7 +326,7 @@ def test_summarize_and_compress_keeps_system_prompt_summary_and_ten_messages():
     events, after = until_compacted(agent)
     history, transcript = agent.session.history, agent.session.transcript
     assert history[0].role == "summary"
-    assert summary_text(history[0].content) == TOLD
+    assert summary_text(history[0].content) == SHOWN
     assert history[1:] == transcript[-10:]
     assert after <= TARGET
     assert events[-1].compaction.stop == len(transcript) - 10
@@ -383,7 +382,7 @@ def test_a_second_summary_is_made_from_the_first_and_what_came_since():
     until_compacted(agent)
     until_compacted(agent)
     first, second = [each for each in agent.provider.requests if each.answer_tag]
-    assert f"<previous_summary>\n{TOLD}" in second.history[0].content
+    assert f"<previous_summary>\n{SHOWN}" in second.history[0].content
     assert "And step 0?" in first.history[0].content
     assert "And step 0?" not in second.history[0].content
 
@@ -460,15 +459,11 @@ def test_llm_summarizer_writes_roles_calls_and_results_into_the_transcript():
 def test_hybrid_summarizer_lists_files_commands_and_errors_once_each():
     agent = agent_with(session=Session([*DEPLOYED, *said(10)]))
     list(agent.compact())
-    lines = summary_facts(agent.session.history[0].content)
-    files, error, calls_made = map(
-        lines.index,
-        (
-            "Files, tables and addresses:",
-            "Last error:",
-            "Calls made, and the first words that came back:",
-        ),
-    )
+    content = agent.session.history[0].content
+    assert content.startswith("<summary>\n## Conversation Summary\n")
+    lines = summary_facts(content)
+    headings = "## Files Referenced", "## Errors Encountered", "## Commands Executed"
+    files, error, calls_made = map(lines.index, headings)
     assert lines[files + 1] == "/srv/app/billing.py | config/prod.yaml"
     assert lines[error + 1] == (
         "error: unit web not found (running: systemctl restart web)"

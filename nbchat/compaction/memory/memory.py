@@ -23,7 +23,7 @@ from nbchat.compaction.memory.newest import newest_lines
 from nbchat.compaction.memory.records import MOST_RECORDS, Record, Records
 from nbchat.compaction.memory.rules import rule_lines
 from nbchat.compaction.memory.words import Words
-from nbchat.compaction.memory.work import Work
+from nbchat.compaction.memory.work import ERROR, PLACES, Work
 from nbchat.compaction.shortening import shorten_to_tokens, within
 from nbchat.conversation.entries import Entry, Fact, MemoryLine, Rule
 from nbchat.conversation.search_index import TOOL_NAME as RECALL
@@ -70,6 +70,13 @@ TITLES = {
     "newest": "The newest answers, calls and outputs, word for word:",
 }
 """The line above each part, as the model reads it."""
+
+HEADINGS = {
+    PLACES: "## Files Referenced",
+    TITLES["calls"]: "## Commands Executed",
+    ERROR: "## Errors Encountered",
+}
+"""The titles of a policy whose summary has headings (seed 002, HybridSummarizer)."""
 
 PARTS = {"variables": "work"}
 """What is shown as a section of another part."""
@@ -206,6 +213,8 @@ class Material:
     """The model's summary: what it says comes last in the other parts."""
     bullets: int = 0
     """How many of the newest exchanges get one line each; 0: each message as it is."""
+    has_headings: bool = False
+    """Whether files, calls and the last error stand below headings in Markdown."""
 
 
 def memory_of(
@@ -216,7 +225,12 @@ def memory_of(
     made.add_rules()
     made.add_words()
     made.add_rest()
-    return Memory(tuple(made.lines), tuple(made.facts))
+    lines = made.lines
+    if material.has_headings:
+        lines = [
+            line._replace(text=HEADINGS.get(line.text, line.text)) for line in lines
+        ]
+    return Memory(tuple(lines), tuple(made.facts))
 
 
 class _Packing:
