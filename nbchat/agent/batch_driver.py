@@ -6,7 +6,7 @@ finds the replies. Summaries of long sessions are asked for at once, at full pri
 """
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from threading import Event as Flag
 from typing import TYPE_CHECKING
@@ -19,9 +19,9 @@ from nbchat.agent.map_rows import (
     begun_turn,
     failed,
     finished,
+    kept,
     known_result,
     observe,
-    unsaved_note,
 )
 from nbchat.agent.running_turn import Turn
 from nbchat.agent.structured_output import output_type
@@ -211,4 +211,4 @@ def _advanced(row: BegunRow) -> Result | None:
         result = finished(row.turn, row.task, [row.turn])
     except Exception as error:  # noqa: BLE001  # a row of the table
         result = failed(error, row.task, [row.turn])
-    return replace(result, note=unsaved_note(row.agent))
+    return kept(result, row.agent, row.task)

@@ -17,7 +17,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import (
     BrokenExecutor,
     Executor,
@@ -584,6 +584,8 @@ class MapRun:
             logger.warning("%s", self.problem)
 
     def _keep(self, result: Result) -> None:
+        if result.is_kept:
+            return
         try:
             self._results.put(result)
         except StoreError as error:
@@ -597,8 +599,9 @@ class MapRun:
         """The rows that are not finished, looked up in the store some at a time."""
         for chunk in self._chunks():
             known = self._results.find([row.key for row in chunk])
+            begun = self._begun(chunk)
             for row in chunk:
-                task = self._task(row, known.get(row.key))
+                task = self._task(row, known.get(row.key), begun)
                 if task is not None:
                     yield task
 
@@ -627,7 +630,15 @@ class MapRun:
         key = f"{row.key} (row {row.number})"
         return replace(row, key=key, problem=f"the key {row.key} occurs twice")
 
-    def _task(self, row: Row, known: Result | None) -> RowTask | None:
+    def _begun(self, rows: Sequence[Row]) -> set[str]:
+        """The sessions of rows that the store has; of an unreadable one all may be."""
+        ids = [session_id_of(self.name, each.key, 0) for each in rows]
+        try:
+            return self._store.known(ids) if self._store else set()
+        except StoreError:
+            return set(ids)
+
+    def _task(self, row: Row, known: Result | None, begun: set[str]) -> RowTask | None:
         """The task of a row; None if it is finished already."""
         attempt = 0
         if known is not None:
@@ -649,7 +660,7 @@ class MapRun:
         if row.problem:
             self._take_result(task, task.failed(row.problem))
             return None
-        return task
+        return replace(task, is_new=attempt == 0 and task.session_id not in begun)
 
     def _change_of(self, row: Row, known: Result) -> str:
         changes = (known.input_hash != row.input_hash, known.recipe != self._recipe)
@@ -665,6 +676,7 @@ class MapRun:
             attempt=attempt,
             store=self._store,
             control=self._control,
+            run=self.name,
         )
 
 

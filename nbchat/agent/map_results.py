@@ -50,6 +50,8 @@ class Result:
     recipe: str = ""
     attempt: int = 0
     steps: int = 0
+    is_kept: bool = False
+    """Whether it is in the store, with its session."""
     is_remote: bool = False
     """Whether its usage was counted in another process."""
 
@@ -118,6 +120,13 @@ class Results(Protocol):
         """Forget a batch whose replies are in the sessions."""
 
 
+class RowAutosave(SessionAutosave, Protocol):
+    """Saves the session of a row, and its result with the end of it."""
+
+    def finish(self, run: str, result: Result) -> None:
+        """Save the rest of the session and the result; raises StoreError."""
+
+
 class ResultStore(Protocol):
     """Keeps the sessions and results of runs; `nbchat.Store` is one."""
 
@@ -127,10 +136,13 @@ class ResultStore(Protocol):
     def load(self, session_id: str) -> Session:
         """A session; raises SessionNotFound."""
 
-    def autosave(
+    def row_saver(
         self, session: Session, *, session_id: str, model: str
-    ) -> SessionAutosave:
-        """What saves a session, event by event; a new one gets the id."""
+    ) -> RowAutosave:
+        """What saves a row's session; a new one gets the id."""
+
+    def known(self, session_ids: Sequence[str]) -> set[str]:
+        """The sessions among these that are stored."""
 
 
 class MemoryResults:

@@ -6,19 +6,20 @@
 import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from itertools import chain, count
 from threading import Event as Flag
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 import cloudpickle
 from pydantic_core import to_jsonable_python
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.budget import Meter
-from nbchat.agent.map_results import Failure, Result, ResultStore
+from nbchat.agent.map_results import Failure, Result, ResultStore, RowAutosave
 from nbchat.agent.running_turn import STOP_NOTES, Turn
 from nbchat.agent.structured_output import InvalidValue, OutputType, output_type
 from nbchat.conversation.entries import Usage
@@ -163,6 +164,9 @@ class RowTask:
     attempt: int
     store: ResultStore | None
     control: Control
+    run: str
+    is_new: bool = False
+    """Whether the store has no session of it."""
 
     def __reduce__(self) -> Any:
         """Pickled with the code of functions that no module has, as a notebook's."""
@@ -208,8 +212,9 @@ def run_row(task: RowTask) -> Result:
         result = finished(turns[-1], task, turns)
     except Exception as error:  # noqa: BLE001  # a row of the table, whatever it was
         result = failed(error, task, turns)
-    note = unsaved_note(agent)
-    return _with(result, seconds=round(time.monotonic() - began, 3), note=note)
+    return kept(
+        replace(result, seconds=round(time.monotonic() - began, 3)), agent, task
+    )
 
 
 def _tried(agent: Agent, task: RowTask, output: OutputType | None) -> Iterator[Turn]:
@@ -235,7 +240,9 @@ def observe(event: Event, agent: Agent, control: Control) -> None:
     """
     match event:
         case ToolRequested():
-            unsaved_note(agent)  # a broken store does not end the run
+            if agent.autosave is not None:
+                with suppress(StoreError):  # a broken store does not end the run
+                    agent.autosave.save()
         case UsageReported():
             control.began.set()
         case ContentLeftOut(parts, model, reason):
@@ -267,19 +274,20 @@ def failure_of(error: Exception) -> Failure:
     return "passing" if is_passing else "row"
 
 
-def unsaved_note(agent: Agent | None) -> str:
-    """Why the session is not saved, after one more try; empty if it is.
-
-    A turn waits only a moment for a slow store. A result must not be kept before its
-    session, or a kill in between would leave a decision without its answer.
-    """
-    if agent is None or agent.autosave is None:
-        return ""
+def kept(result: Result, agent: Agent | None, task: RowTask) -> Result:
+    """The result, kept with the session where it is final; else with a note."""
+    saver = None if agent is None else agent.autosave
+    if saver is None or task.store is None:
+        return result
+    is_final = result.stop_reason == "end_turn"
     try:
-        agent.autosave.save()
+        if is_final:
+            cast("RowAutosave", saver).finish(task.run, result)
+        else:
+            saver.save()
     except StoreError as error:
-        return f"not saved: {error}"
-    return ""
+        return replace(result, note=f"not saved: {error}")
+    return replace(result, is_kept=is_final)
 
 
 def asked_of(task: RowTask) -> tuple[RowTask, Agent]:
@@ -291,7 +299,8 @@ def asked_of(task: RowTask) -> tuple[RowTask, Agent]:
     prompts = [e.content for e in agent.session.transcript if e.is_prompt]
     if not prompts or prompt in prompts or task.store is None:
         return task, agent
-    own = replace(task, session_id=_hash(repr([task.session_id, prompt]))[:24])
+    own_id = _hash(repr([task.session_id, prompt]))[:24]
+    own = replace(task, session_id=own_id, is_new=False)
     return own, _agent_of(own)
 
 
@@ -302,12 +311,12 @@ def _agent_of(task: RowTask) -> Agent:
     if task.store is None:
         agent.session.session_id = agent.session.session_id or task.session_id
         return agent
-    try:
-        session = task.store.load(task.session_id)
-    except SessionNotFound:
-        session = agent.session
-        session.session_id = ""
-    autosave = task.store.autosave(
+    session = agent.session
+    session.session_id = ""
+    if not task.is_new:
+        with suppress(SessionNotFound):
+            session = task.store.load(task.session_id)
+    autosave = task.store.row_saver(
         session, session_id=task.session_id, model=agent.provider.name
     )
     agent.switch(session, autosave)
@@ -451,10 +460,6 @@ def used(turns: Sequence[Turn], task: RowTask) -> dict[str, Any]:
         "steps": sum(isinstance(each, UsageReported) for each in events),
         "is_remote": meter is not None and meter.is_copy,
     }
-
-
-def _with(result: Result, *, seconds: float, note: str) -> Result:
-    return Result(**{**result.as_json(), "seconds": seconds, "note": note})
 
 
 def _items(rows: Iterable[Any]) -> Iterator[Any]:

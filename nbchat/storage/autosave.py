@@ -10,8 +10,8 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -90,7 +90,7 @@ def save_session(
 
     A session without entries is not saved.
     """
-    _Progress(store, session, origin or Origin(), is_saved=False).save_new()
+    Progress(store, session, origin or Origin(), is_saved=False).save_new()
 
 
 class Autosave:
@@ -116,7 +116,7 @@ class Autosave:
         origin = origin or Origin()
         self._session = session
         self._log = MarkdownLog(log_folder)
-        self._progress = _Progress(store, session, origin, is_saved=is_saved)
+        self._progress = Progress(store, session, origin, is_saved=is_saved)
         self._may_move = is_saved and bool(origin.notebook)
         self._writer = _Writer(self._progress.save_pending, note=store.response.note)
         self._log_writer = _Writer(
@@ -221,7 +221,7 @@ class Autosave:
         return True
 
 
-class _Progress:
+class Progress:
     """The parts of a session that are stored, and those still to be."""
 
     def __init__(
@@ -264,6 +264,24 @@ class _Progress:
         self._noted_changes = session.cell_changes.count
         self._moves = self._moves or moves
         self._draft.clear()
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the store has all that was noted."""
+        is_same = (
+            self._pins == self._saved_pins and self._dropped == self._saved_dropped
+        )
+        return self._saved_entries == self._entries and is_same and not self._records
+
+    @contextmanager
+    def undone_by_errors(self) -> Iterator[None]:
+        """Take what is saved meanwhile as not saved, if it ends in an error."""
+        before = {**vars(self), "_records": self._records.copy()}
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            raise
 
     def identify_notebook(self, notebook_id: str) -> None:
         """Note the notebook's id; what the session holds is noted by events."""

@@ -6,26 +6,46 @@ map_agents(make_agent, tickets, ..., store=store)
 
 import json
 import os
+import queue
+import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from functools import cache
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import cache, cached_property, partial
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from nbchat.agent.map_results import Result, result_from_json
 from nbchat.conversation.entries import now
+from nbchat.conversation.events import (
+    Compacted,
+    CompactionFailed,
+    Event,
+    SavingFailed,
+)
 from nbchat.conversation.session import Session
-from nbchat.errors import SessionNotFound, StoreError
-from nbchat.storage.autosave import Autosave
+from nbchat.errors import SessionNotFound, SessionTaken, StoreError
+from nbchat.storage.autosave import (
+    BROKEN_STORE_SECONDS,
+    FLUSH_SECONDS,
+    IDLE_SECONDS,
+    Autosave,
+    Progress,
+)
 from nbchat.storage.owners import OwnedRows
-from nbchat.storage.schema import run_batches, run_results
-from nbchat.storage.serialization import storable
+from nbchat.storage.schema import run_batches, run_results, sessions
+from nbchat.storage.serialization import restored, storable
 from nbchat.storage.store import Origin, SessionStore
 
 ROWS_READ = 1_000
 """Results that are read at once."""
+
+MOST_TOGETHER = 100
+"""Rows whose saves are one transaction."""
 
 LONGEST_PAUSE = 5.0
 """Seconds in which a database that did not answer is not asked for sessions. Less after
@@ -73,6 +93,198 @@ class Store(SessionStore):
         session.session_id = session_id
         return Autosave(self, session, Origin(model=model), is_saved=is_saved)
 
+    def row_saver(self, session: Session, *, session_id: str, model: str) -> "RowSaver":
+        """What saves a row's session; one without an id is new and gets this one."""
+        is_saved = bool(session.session_id)
+        session.session_id = session_id
+        return RowSaver(self, session, Origin(model=model), is_saved=is_saved)
+
+    def known(self, session_ids: Sequence[str]) -> set[str]:
+        """The sessions among these that the store has."""
+        wanted = sessions.c.id.in_([storable(each) for each in session_ids])
+        query = self._mine.select(sessions, sessions.c.id).where(wanted)
+        with self._connection(writes=False) as connection:
+            return set(map(restored, connection.scalars(query)))
+
+    @cached_property
+    def writer(self) -> "Writer":
+        """What saves the rows of all threads of this process."""
+        return Writer(self)
+
+
+class Writer:
+    """Saves what threads ask for on one thread, all of a moment in one transaction.
+
+    A commit costs more than what it saves. Where one of them cannot be saved, each is
+    saved for itself.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._wanted: queue.SimpleQueue[Future[None]] = queue.SimpleQueue()
+        self._steps: dict[Future[None], Callable[[], object]] = {}
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._wake = threading.Event()
+
+    def save(self, step: Callable[[], object], wait_seconds: float) -> None:
+        """Run a step that saves; raises its error, or StoreError if it takes longer."""
+        future: Future[None] = Future()
+        self._steps[future] = step
+        with self._starting:
+            self._wanted.put(future)
+            self._wake.set()
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._work, name="nbchat-rows", daemon=True
+                )
+                self._thread.start()
+        try:
+            future.result(wait_seconds)
+        except TimeoutError:
+            raise StoreError("the session store does not answer") from None
+
+    def _work(self) -> None:
+        while self._has_more():
+            self._save_all()
+
+    def _has_more(self) -> bool:
+        """Wait for something to save; False when there is nothing for a while."""
+        end = time.monotonic() + IDLE_SECONDS
+        while self._wanted.empty():
+            with self._starting:
+                if time.monotonic() > end and self._wanted.empty():
+                    self._thread = None
+                    return False
+            self._wake.wait(IDLE_SECONDS)
+            self._wake.clear()
+        return True
+
+    def _save_all(self) -> None:
+        """Save what waits now."""
+        together: list[Future[None]] = []
+        with suppress(queue.Empty):
+            while len(together) < MOST_TOGETHER:
+                together.append(self._wanted.get_nowait())
+        steps = [self._steps.pop(each) for each in together]
+        if self._are_saved(steps):
+            for future in together:
+                future.set_result(None)
+            return
+        for future, step in zip(together, steps, strict=True):
+            _settle(future, step)
+
+    def _are_saved(self, steps: Sequence[Callable[[], object]]) -> bool:
+        if len(steps) == 1:
+            return False
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(self._store.together())
+                for step in steps:
+                    step()
+        except Exception:  # noqa: BLE001  # raised again by the step that fails alone
+            return False
+        return True
+
+
+def _settle(future: "Future[None]", step: Callable[[], object]) -> None:
+    try:
+        _repeated(step)
+    except Exception as error:  # noqa: BLE001  # raised by the thread that waits
+        future.set_exception(error)
+    else:
+        future.set_result(None)
+
+
+def _repeated(step: Callable[[], object]) -> None:
+    """Run a step that saves, once more where the store failed."""
+    try:
+        step()
+    except SessionTaken:
+        raise
+    except StoreError:
+        step()
+
+
+class RowSaver:
+    """Saves the session of a row where `save` or `finish` ask for it, not each event.
+
+    That is before a tool runs and when the row is over: what a kill loses of a row is a
+    request that the next run sends again.
+    """
+
+    def __init__(
+        self, store: Store, session: Session, origin: Origin, *, is_saved: bool
+    ) -> None:
+        """`is_saved` says that the session was loaded from `store`."""
+        self._store, self._session = store, session
+        self._progress = Progress(store, session, origin, is_saved=is_saved)
+
+    def __call__(self, event: Event) -> None:
+        """Note a change of what the model sees."""
+        if isinstance(event, Compacted | CompactionFailed):
+            self._progress.note_all()
+
+    def save(self) -> None:
+        """Save everything that is not saved yet; raises StoreError."""
+        self._progress.note_all()
+        if not self._progress.has_all:
+            self._save(self._progress.save_pending)
+
+    def finish(self, run: str, result: Result) -> None:
+        """Save the rest and the result of a row in one transaction; raises StoreError.
+
+        A result without its session would be a decision without its answer.
+        """
+        self._progress.note_all()
+        results = self._store.results(run)
+
+        def step() -> None:
+            try:
+                with self._progress.undone_by_errors(), self._store.together():
+                    self._progress.save_pending()
+                    results.put(result)
+            except SessionTaken:  # by ourselves, if a confirmation was lost
+                self._progress.save_pending()
+                results.put(result)
+
+        self._save(step)
+
+    def _save(self, step: Callable[[], object]) -> None:
+        response, began = self._store.response, time.monotonic()
+        patience = FLUSH_SECONDS if response.is_expected else BROKEN_STORE_SECONDS
+        try:
+            self._store.writer.save(partial(self._undone, step), patience)
+        except SessionTaken:
+            raise
+        except StoreError:
+            seconds = time.monotonic() - began
+            response.note(is_answered=seconds < patience, seconds=seconds)
+            raise
+
+    def _undone(self, step: Callable[[], object]) -> None:
+        with self._progress.undone_by_errors():
+            step()
+
+    def __reduce__(self) -> Any:
+        """Pickled with its session; continues from what the store has then."""
+        made = partial(RowSaver, is_saved=self._progress.is_begun)
+        return made, (self._store, self._session, self._progress.origin)
+
+    def of_branch(self, branch: Session) -> Autosave:
+        """What saves a branch of the session in the same store; it gets an id."""
+        branch.session_id = uuid.uuid4().hex[:12]
+        return Autosave(self._store, branch, self._progress.origin, is_saved=False)
+
+    def listen(self, listener: Callable[[SavingFailed], object] | None) -> None:
+        """Tell nothing: a row's result says what is not saved."""
+
+    def identify_notebook(self, notebook_id: str) -> None:
+        """Rows belong to no notebook."""
+
+    def write_log_to(self, folder: str) -> None:
+        """Rows have no logs."""
+
 
 class RunResults:
     """The results of one run, in a database."""
@@ -90,23 +302,22 @@ class RunResults:
 
     def put(self, result: Result) -> None:
         """Keep a result, in place of an earlier one for its key; raises StoreError."""
-        is_it = (run_results.c.run == self._run) & (
-            run_results.c.key == storable(result.key)
-        )
         row = {
             "number": result.number,
             "is_failed": bool(result.error),
             "result_json": json.dumps(result.as_json()),
             "created_at": now(),
         }
+        named = {"run": self._run, "key": storable(result.key)}
+        named["owner"] = self._mine.owner
         with self._connection() as connection:
-            changed = connection.execute(
-                self._mine.update(run_results).where(is_it).values(row)
-            )
-            if not changed.rowcount:
-                named = {"run": self._run, "key": storable(result.key)}
-                values = {**named, **row}
-                connection.execute(self._mine.insert(run_results).values(values))
+            if (upsert := _upsert(connection.dialect.name)) is not None:
+                connection.execute(upsert, {**named, **row})
+                return
+            is_it = (run_results.c[name] == value for name, value in named.items())
+            change = sa.update(run_results).where(*is_it).values(row)
+            if not connection.execute(change).rowcount:
+                connection.execute(sa.insert(run_results), {**named, **row})
 
     def find(self, keys: Sequence[str]) -> dict[str, Result]:
         """The results for keys, by key."""
@@ -167,6 +378,23 @@ class RunResults:
         )
         with self._connection(writes=False) as connection:
             return connection.execute(query).all()
+
+
+@cache
+def _upsert(dialect: str) -> Any:
+    """The statement that adds a result or replaces it; None where there is none."""
+    inserts: dict[str, Any] = {
+        "sqlite": sqlite.insert,
+        "postgresql": postgresql.insert,
+    }
+    if dialect not in inserts:
+        return None
+    added = inserts[dialect](run_results)
+    changed = {
+        name: added.excluded[name]
+        for name in ("number", "is_failed", "result_json", "created_at")
+    }
+    return added.on_conflict_do_update(["owner", "run", "key"], set_=changed)
 
 
 def _store_of_process(url: str, owner: str) -> Store:

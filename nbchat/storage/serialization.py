@@ -174,7 +174,7 @@ def entry_row(session: Session, position: int) -> dict[str, Any]:
         "position": position,
         **{name: storable(text) for name, text in entry._asdict().items()},
         "tokens": most_tokens_of(entry) // TOKEN_BYTES,
-        **(usage_columns(usage) if usage else {}),
+        **(usage_columns(usage) if usage else _NO_USAGE),
     }
 
 
@@ -188,6 +188,9 @@ def usage_columns(usage: Usage) -> dict[str, Any]:
         "is_estimated": usage.is_estimated,
         "cache_loss": storable(usage.cache_loss),
     }
+
+
+_NO_USAGE = dict.fromkeys(usage_columns(Usage()))
 
 
 def usage_from_row(row: Any) -> Usage:

@@ -8,7 +8,7 @@ nothing of another owner.
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -90,17 +90,23 @@ def listed(
     return [info_from_row(row) for row in connection.execute(query)]
 
 
-def index_session(
-    connection: sa.Connection, mine: OwnedRows, session: Session, start: int
+_ADD_MESSAGES = sa.insert(chat_messages)
+_ADD_AND_NUMBER = _ADD_MESSAGES.returning(
+    chat_messages.c.number, chat_messages.c.position
+)
+
+
+def add_messages(
+    connection: sa.Connection, session: Session, rows: Sequence[dict[str, Any]]
 ) -> None:
-    """Add a session's entries from a position on to the index."""
-    columns = chat_messages.c
-    its_own = columns.session_id == storable(session.session_id)
-    query = mine.select(chat_messages, columns.number, columns.position)
-    rows = connection.execute(query.where(its_own, columns.position >= start))
-    entries = session.transcript
+    """Add rows of a session's messages, and their words to the index."""
+    if not has_index(connection):
+        connection.execute(_ADD_MESSAGES, rows)
+        return
+    owner, entries = rows[0]["owner"], session.transcript
+    added = connection.execute(_ADD_AND_NUMBER, rows).all()
     index_messages(
-        connection, [(row.number, mine.owner, entries[row.position]) for row in rows]
+        connection, [(row.number, owner, entries[row.position]) for row in added]
     )
 
 

@@ -7,10 +7,11 @@ added, each in its own transaction, so a crash loses nothing that was acknowledg
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import groupby, islice, takewhile
+from itertools import islice, takewhile
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -87,11 +88,33 @@ from nbchat.storage.serialization import (
     usage_from_row,
 )
 from nbchat.storage.session_search import (
+    add_messages,
     found_sessions,
-    index_session,
     listed,
 )
 from nbchat.storage.text_forms import SHORTEST
+
+_ADD_SESSION = sa.insert(sessions)
+_SHOW = (
+    sa.update(sessions)
+    .where(sessions.c.owner == sa.bindparam("its_owner"))
+    .where(sessions.c.id == sa.bindparam("its_id"))
+    .values(
+        # A clock may jump back.
+        used_at=sa.case(
+            (sessions.c.used_at > sa.bindparam("at"), sessions.c.used_at),
+            else_=sa.bindparam("at"),
+        ),
+        messages=sessions.c.messages + sa.bindparam("more"),
+    )
+)
+_SHOW_TITLE = _SHOW.values(title=sa.bindparam("name"))
+"""Statements of each save, made once: to make one takes longer than to run it."""
+
+_grouped: ContextVar["tuple[SessionStore, sa.Connection] | None"] = ContextVar(
+    "grouped", default=None
+)
+"""The open transaction of a store which all that this thread saves there joins."""
 
 PinKind = Literal["pin", "unpin", "drop", "keep"]
 """Of a snapshot: the last two are of dropped rules."""
@@ -171,6 +194,16 @@ class SessionStore:
             raise StoreError(f"Can't read session {session_id!r}.\n{error}") from error
         session.newest_snapshot = snapshots[-1].number if snapshots else 0
         return session
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Save all that this thread saves meanwhile in one transaction, or nothing."""
+        with self._connection() as connection:
+            token = _grouped.set((self, connection))
+            try:
+                yield
+            finally:
+                _grouped.reset(token)
 
     def sessions(
         self, *, notebook: str | None = None, query: str = ""
@@ -277,40 +310,32 @@ class SessionStore:
         at: Origin,
     ) -> None:
         created_at = now()
+        added = {"owner": self._mine.owner, "created_at": created_at}
+        shown = self._shown_after(session, start, len(rows))
         if start == 0:
             begun = {"id": storable(session.session_id), **_stored(at)}
-            begun |= branch_columns(session)
-            times = {"created_at": created_at, "used_at": created_at}
-            connection.execute(self._mine.insert(sessions).values(**begun, **times))
-        values = [{**row, "created_at": created_at} for row in rows]
-        insert = self._mine.insert(chat_messages)
-        for _, alike in groupby(values, key=tuple):
-            connection.execute(insert, list(alike))
-        index_session(connection, self._mine, session, start)
-        connection.execute(self._shown_after(session, start, len(rows), created_at))
-        if start == 0 and session.ancestors:
+            begun |= branch_columns(session) | added | {"used_at": created_at}
+            connection.execute(_ADD_SESSION, {**begun, **shown})
+        add_messages(connection, session, [{**row, **added} for row in rows])
+        if start:
+            its = {"its_owner": self._mine.owner, "its_id": rows[0]["session_id"]}
+            its |= {"more": shown["messages"], "at": created_at}
+            if "title" in shown:
+                connection.execute(_SHOW_TITLE, {**its, "name": shown["title"]})
+            else:
+                connection.execute(_SHOW, its)
+        elif session.ancestors:
             take_title(connection, self._mine, session)
 
-    def _shown_after(
-        self, session: Session, start: int, count: int, used_at: str
-    ) -> sa.Update:
+    def _shown_after(self, session: Session, start: int, count: int) -> dict[str, Any]:
         """What a list shows of a session changes with its entries."""
         added = session.transcript[start : start + count]
         before = session.transcript[start - 1] if start else None
         more = sum(map(begins_message, added, [before, *added]))
-        values: dict[str, Any] = {
-            # A clock may jump back.
-            "used_at": sa.case(
-                (sessions.c.used_at > used_at, sessions.c.used_at), else_=used_at
-            ),
-            "messages": sessions.c.messages + more,
-        }
-        if not any(each.is_prompt for each in islice(session.transcript, start)):
-            values["title"] = storable(
-                title_of_entries(session.transcript[: start + count])
-            )
-        is_it = sessions.c.id == storable(session.session_id)
-        return self._mine.update(sessions).where(is_it).values(values)
+        if any(each.is_prompt for each in islice(session.transcript, start)):
+            return {"messages": more}
+        title = title_of_entries(session.transcript[: start + count])
+        return {"messages": more, "title": storable(title)}
 
     def rename(self, session_id: str, title: str) -> None:
         """Give a session and its branches another title; raises SessionNotFound."""
@@ -595,6 +620,10 @@ class SessionStore:
     @contextmanager
     def _connection(self, *, writes: bool = True) -> Iterator[sa.Connection]:
         """Open a transaction; errors of the database are raised as StoreError."""
+        store, joined = _grouped.get() or (None, None)
+        if store is self and joined is not None:
+            yield joined
+            return
         try:
             if self._database is None:
                 self._database = self._opened()

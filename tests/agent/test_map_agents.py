@@ -426,7 +426,7 @@ class FullDisk(Store):
 
     def add_entries(self, *args: object, **options: object) -> None:
         self.written += 1
-        if self.written > 4:
+        if self.written > 2:
             raise StoreError("the session store failed: database or disk is full")
         super().add_entries(*args, **options)  # type: ignore[arg-type]
 
@@ -449,6 +449,10 @@ class LockedOnce(Store):
 
     saves = 0
 
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.entries: list[int] = []
+
     def add_entries(self, *args: object, **options: object) -> None:
         self.saves += 1
         if self.saves == 2:
@@ -456,7 +460,6 @@ class LockedOnce(Store):
         super().add_entries(*args, **options)  # type: ignore[arg-type]
 
     def results(self, run: str) -> RunResults:
-        self.entries: list[int] = []
         made = super().results(run)
         put = made.put
 
@@ -567,6 +570,9 @@ class ResultsElsewhere(MemoryResults):
 class StoreElsewhere:
     def results(self, run: str) -> ResultsElsewhere:
         return ResultsElsewhere()
+
+    def known(self, session_ids: object) -> set[str]:
+        return set()
 
 
 @pytest.mark.slow
