@@ -394,7 +394,8 @@ def _upsert(dialect: str) -> Any:
         name: added.excluded[name]
         for name in ("number", "is_failed", "result_json", "created_at")
     }
-    return added.on_conflict_do_update(["owner", "run", "key"], set_=changed)
+    key = ["owner", "run", "key"]
+    return added.on_conflict_do_update(index_elements=key, set_=changed)
 
 
 def _store_of_process(url: str, owner: str) -> Store:
