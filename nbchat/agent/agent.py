@@ -568,7 +568,7 @@ class Agent:
     def import_summary(self, other: Session) -> Iterator[Event]:
         """Start from another session's summary; raises NbchatError if it has none."""
         if other.compaction is None:
-            raise NbchatError(f"{other!r} has no summary to import; compact it first")
+            raise NbchatError(f"{other!r} has no summary to import. Compact it first.")
         imported = without_promise(other.compaction.entry)  # it names messages of other
         return self._exclusive(self._turns.say([imported]))
 
@@ -667,7 +667,7 @@ def _usual(
         return agent_settings(provider, base_url=base_url, api_key=api_key)
     if base_url or api_key:
         raise ConfigError(
-            "base_url and api_key need the model as text, such as 'openai:my-model'; "
+            "base_url and api_key need a model's name, such as 'openai:my-model', but "
             f"{provider!r} is connected already"
         )
     engine = CompactionEngine(context_token_threshold=None)

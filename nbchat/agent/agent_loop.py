@@ -188,8 +188,8 @@ class TurnRunner:
         if len(invalid) >= ATTEMPTS and options.output is not None:
             name = self._agent.provider.name
             raise AnswerInvalid(
-                f"the answer of {name} is not a valid {options.output.name} after "
-                f"{ATTEMPTS} attempts: {invalid[-1]}"
+                f"{name} gave no valid {options.output.name} in {ATTEMPTS} attempts: "
+                f"{invalid[-1]}"
             )
         text = INVALID_ANSWER.format(invalid[-1])
         yield self.append(Entry("user", text, tool_args=REQUESTED))

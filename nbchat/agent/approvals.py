@@ -108,8 +108,8 @@ class Approvals:
     def __reduce__(self) -> NoReturn:
         """Refuse to be sent to another process, where no person answers."""
         raise TypeError(
-            "an agent with Approvals cannot run in another process, because a person "
-            "approves in this one; pass approve=True or a function"
+            "An agent with Approvals can't run in another process, because a person "
+            "approves in this one. Pass approve=True or a function."
         )
 
     def __call__(
@@ -216,10 +216,10 @@ class Approvals:
 def _refusal(ticket: str, *, is_call_id: bool) -> str:
     if is_call_id:
         return (
-            f"{ticket!r} is the id of a call, not its ticket; use the ticket, or "
-            "approve() or deny() of an item of Approvals.waiting"
+            f"{ticket!r} is the id of a call, not its ticket. Use the ticket, or "
+            "approve() or deny() of an item of Approvals.waiting."
         )
-    return f"no tool call with the ticket {ticket!r} is waiting for approval"
+    return f"No tool call with the ticket {ticket!r} is waiting for approval."
 
 
 class CurrentApprovals:

@@ -45,7 +45,7 @@ class Budget:
         """Raise ConfigError for a negative limit."""
         for name, limit in self.limits.items():
             if not limit >= 0:
-                raise ConfigError(f"a budget of {limit} {name} is negative")
+                raise ConfigError(f"A budget can't be negative: {name}={limit}.")
 
     @property
     def limits(self) -> dict[str, float]:
@@ -161,9 +161,8 @@ def check_price(meter: Meter, provider: Provider) -> None:
     is_free = provider.name.startswith("local:")
     if not is_free and provider.info().prices is None:
         raise ConfigError(
-            f"The price of {provider.name} is unknown, so a budget in dollars can't "
-            "be kept. Use Budget(tokens=...), or pass Budget(dollars=..., "
-            "prices=Prices(...))."
+            f"The price of `{provider.name}` is unknown, so a budget in dollars can't "
+            "be enforced. Use Budget(tokens=...) or pass prices=Prices(...)."
         )
 
 

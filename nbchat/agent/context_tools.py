@@ -170,8 +170,8 @@ class ContextTools:
         """
         if len(note) > NOTE_CHARACTERS:
             raise NbchatError(
-                f"the note has {len(note):,} characters; it may have "
-                f"{NOTE_CHARACTERS:,}"
+                f"The note has {len(note):,} characters, and it can have "
+                f"{NOTE_CHARACTERS:,}."
             )
         self._agent.compact_when_read(note)
         return WILL_COMPACT

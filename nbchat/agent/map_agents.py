@@ -146,11 +146,15 @@ def map_agents(
 
 def _check(make_agent: MakeAgent, rows: Iterable[Any], workers: int) -> None:
     if workers < 1:
-        raise ConfigError(f"workers={workers}: use at least 1")
+        raise ConfigError(f"workers={workers} is too few. Use at least 1.")
     if not isinstance(make_agent, Agent) and not callable(make_agent):
-        raise ConfigError(f"make_agent is {make_agent!r}; use a function or an Agent")
+        raise ConfigError(
+            f"make_agent can't be {make_agent!r}. Use a function or an Agent."
+        )
     if not isinstance(rows, Iterable):
-        raise ConfigError(f"rows is {type(rows).__name__}; use a DataFrame or a list")
+        raise ConfigError(
+            f"rows can't be {type(rows).__name__}. Use a DataFrame or a list."
+        )
 
 
 class MapRun:
@@ -368,18 +372,16 @@ class MapRun:
         if self.is_running or self._is_complete or not self._is_out_of_budget:
             return ""
         if self._store is None:
-            return "with a store, the same call with a larger budget would continue"
-        return "the same call with a larger budget continues"
+            return "With a store, the same call with a larger budget would continue."
+        return "The same call with a larger budget continues."
 
     @property
     def _changed_note(self) -> str:
         if not self.changed:
             return ""
         count = len(self.changed)
-        return (
-            f"{count:,} finished rows are out of date (run.changed); "
-            "redo_changed=True runs them again"
-        )
+        rows = "1 finished row is" if count == 1 else f"{count:,} finished rows are"
+        return f"{rows} out of date (run.changed). redo_changed=True runs them again."
 
     def _drive(self) -> None:
         """Work on all rows, and stop the clock at the end."""
@@ -589,7 +591,7 @@ class MapRun:
         try:
             self._results.put(result)
         except StoreError as error:
-            self.problem = f"results are only in memory: {error}"
+            self.problem = f"The results are only in memory. {error}"
             logger.warning("%s", self.problem)
             memory = MemoryResults(self._results)
             memory.put(replace(result, note="not saved"))
@@ -628,7 +630,7 @@ class MapRun:
             self._seen.add(mark)
             return row
         key = f"{row.key} (row {row.number})"
-        return replace(row, key=key, problem=f"the key {row.key} occurs twice")
+        return replace(row, key=key, problem=f"The key {row.key} occurs twice.")
 
     def _begun(self, rows: Sequence[Row]) -> set[str]:
         """The sessions of rows that the store has; of an unreadable one all may be."""

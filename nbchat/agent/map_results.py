@@ -13,9 +13,9 @@ from nbchat.errors import ConfigError
 
 CHANGED_NOTES = {
     (False, False): "",
-    (True, False): "the input has changed since",
-    (False, True): "agent or output type have changed since",
-    (True, True): "input, agent or output type have changed since",
+    (True, False): "The input has changed since.",
+    (False, True): "The agent or the output type has changed since.",
+    (True, True): "The input and the agent or output type have changed since.",
 }
 """Notes on a finished row, by whether its input and its recipe have changed."""
 
@@ -274,7 +274,7 @@ def table_of(
         import pandas as pd  # noqa: PLC0415  # an optional dependency
     except ImportError as error:
         raise ConfigError(
-            "table() needs pandas: pip install pandas, or use run.rows()"
+            "table() needs pandas. Run: pip install pandas, or use run.rows()"
         ) from error
     found = list(rows)
     names = dict.fromkeys(["key", *value_columns, *_EMPTY_ROW])

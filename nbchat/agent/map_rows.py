@@ -286,7 +286,7 @@ def kept(result: Result, agent: Agent | None, task: RowTask) -> Result:
         else:
             saver.save()
     except StoreError as error:
-        return replace(result, note=f"not saved: {error}")
+        return replace(result, note=f"Not saved. {error.line}")
     return replace(result, is_kept=is_final)
 
 

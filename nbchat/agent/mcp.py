@@ -112,11 +112,13 @@ def servers_of(content: object, origin: str) -> dict[str, McpServer]:
     environment and headers as lists of `{"name", "value"}`.
     """
     if not isinstance(content, Mapping):
-        raise ConfigError(f"{origin}: expected an object with mcpServers")
+        raise ConfigError(f"{origin} must be an object with mcpServers.")
     named = content.get("mcpServers", {})
     listed = content.get("mcp_servers", [])
     if not isinstance(named, Mapping) or not isinstance(listed, list):
-        raise ConfigError(f"{origin}: mcpServers must be an object, mcp_servers a list")
+        raise ConfigError(
+            f"{origin}: mcpServers must be an object, and mcp_servers a list."
+        )
     rows = [(name, row) for name, row in named.items()]
     rows += [
         (row.get("name") if isinstance(row, Mapping) else None, row) for row in listed
@@ -250,7 +252,7 @@ def require_mcp() -> None:
         found = version("mcp")
     except PackageNotFoundError:
         raise ConfigError(
-            'MCP servers need the package mcp; run: pip install "jupyter-nbchat[mcp]"'
+            'MCP servers need the package mcp; Run: pip install "jupyter-nbchat[mcp]"'
         ) from None
     if (major := int(found.split(".")[0])) not in (1, 2):
         raise ConfigError(f"nbchat works with mcp 1.26 to 2.x, not {major}")
@@ -524,7 +526,7 @@ def _read_json(file: Path) -> object:
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{file} cannot be read as JSON: {error}") from None
+        raise ConfigError(f"{file} can't be read as JSON: {error}") from None
 
 
 def _server(name: object, row: object, origin: str) -> McpServer:

@@ -46,11 +46,11 @@ from nbchat.errors import NbchatError
 from nbchat.rendering.markdown import markdown_html
 
 STOP_NOTES: dict[StopReason, str] = {
-    "max_tokens": "cut off at the output limit",
-    "refusal": "the model refused to answer",
-    "max_steps": "ended at the limit of model requests (max_steps)",
-    "stopped": "stopped before the end",
-    "budget": "ended because the budget is used up",
+    "max_tokens": "The answer was cut off at the output limit.",
+    "refusal": "The model refused to answer.",
+    "max_steps": "Stopped at the limit of requests in one turn (max_steps).",
+    "stopped": "Stopped before the end.",
+    "budget": "Stopped because the budget is used up.",
 }
 """What a person reads after an answer that is not a finished one."""
 
@@ -211,7 +211,7 @@ class Turn(Iterator[Event]):
             raise self.error
         if self.stop_reason is None:
             raise NbchatError(
-                "this turn was interrupted; start another with agent.run(...)"
+                "This turn was interrupted. Start another with agent.run(...)."
             )
         text, is_whole = self._answer_text, self.stop_reason == "end_turn"
         return Answer(
@@ -349,7 +349,7 @@ class TurnLock:
         with self._changed:
             if self.is_held:
                 raise NbchatError(
-                    "this chat is already answering; wait for the answer or stop it"
+                    "This chat is already answering. Wait for the answer, or stop it."
                 )
             self.is_held = True
         try:

@@ -66,6 +66,13 @@ SUMMARY_WRITERS = tuple(
 """Settings that name a model that writes summaries."""
 
 
+NOTEBOOK_TOOLS = {
+    True: "The model can now read, edit and run cells. You approve each change.",
+    False: "The model can no longer read, edit and run cells.",
+}
+"""What is said once the model may use the notebook, and once it may not."""
+
+
 class LiveSettings:
     """The settings of one running chat.
 
@@ -124,15 +131,19 @@ class LiveSettings:
         text = _with_provider(name, text, scope, model)
         value = _checked(name, text)
         if scope == THIS_SESSION and not target.session_id:
-            raise ConfigError("this chat has no saved session to set it for")
+            raise ConfigError(
+                "This chat isn't saved yet, so it has no settings of its own."
+            )
         change = Change(target.scope(scope), name, value)
         is_for_chat = change.scope in target.scopes
         self._store_and_apply(agent, name, change, is_applied=is_for_chat)
-        done = "is no longer set" if value is None else f"is {text}"
+        if name == "notebook_tools" and not scope:
+            return NOTEBOOK_TOOLS[bool(value)]
+        done = f"Reset {name}" if value is None else f"Set {name} to {text}"
         whom = "this session" if scope == THIS_SESSION else scope or "all models"
         is_hidden = scope != THIS_SESSION and is_overridden(self.config, name)
-        more = "; the environment, configuration or code overrides it now"
-        return f"{name} {done} for {whom}{more * is_hidden}"
+        more = " The environment, configuration or code overrides it for now."
+        return f"{done} for {whom}.{more * is_hidden}"
 
     def use_model(self, agent: Agent, name: str) -> None:
         """Continue the chat with another model and the settings stored for it.
@@ -325,7 +336,7 @@ class LiveSettings:
 
     def _follow(self, agent: Agent, name: str) -> None:
         if agent.is_answering:
-            raise NbchatError("the chat is answering; change settings when it is done")
+            raise NbchatError("The chat is answering. Change settings when it's done.")
         how, is_new = TABLE[name].apply, isinstance(agent.provider, Unconnected)
         if how != "model" and not (is_new and how == "base_url"):
             self.apply(agent, [name])
@@ -446,8 +457,8 @@ def _apply_nothing(_agent: Agent, _config: NbChat, _name: str) -> None:
 
 def _refuse(_agent: Agent, _config: NbChat, name: str) -> None:
     raise ConfigError(
-        f"{name} cannot change while a chat is open; set {TABLE[name].variable} or "
-        "IPython's configuration before the first %chat"
+        f"{name} can't change while a chat is open. Set {TABLE[name].variable} or "
+        "IPython's configuration before the first %chat."
     )
 
 
@@ -516,7 +527,7 @@ def _checked(name: str, text: str) -> Any:
 def _not_stored(name: str) -> str:
     if name in TABLE:
         return (
-            f"/set cannot store {name}; use %config NbChat.{name} = ... or "
-            f"{TABLE[name].variable}"
+            f"/set can't store {name}. Use %config NbChat.{name} = ... or "
+            f"{TABLE[name].variable}."
         )
     return unknown_setting(name, known=MODEL_SETTINGS)

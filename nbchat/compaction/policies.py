@@ -117,17 +117,17 @@ class Policy:
             self._check_share("target_share")
             if self.target_share >= self.window_share:
                 self._refuse(
-                    f"target_share {self.target_share} is not below the trigger, "
-                    f"window_share {self.window_share}"
+                    f"target_share {self.target_share} must be below window_share, "
+                    f"{self.window_share}"
                 )
         if not 0 <= self.margin_share < self.window_share:
             self._refuse(
-                f"margin_share {self.margin_share} is not below "
-                f"window_share {self.window_share}"
+                f"margin_share {self.margin_share} must be below window_share, "
+                f"{self.window_share}"
             )
         for name in ("keep", "keep_by_hand", "least_tokens", "bullets"):
             if (getattr(self, name) or 0) < 0:
-                self._refuse(f"{name} {getattr(self, name)} is negative")
+                self._refuse(f"{name} can't be negative, as {getattr(self, name)} is")
 
     def kept(self, trigger: str) -> int:
         """How much is kept word for word after a trigger."""
@@ -142,7 +142,7 @@ class Policy:
                 if value not in choices:
                     known = ", ".join(choices)
                     self._refuse(
-                        f"invalid {field.name} {value!r}; choose one of: {known}"
+                        f"{field.name} can't be {value!r}. Choose one of {known}"
                     )
 
     def _check_share(self, name: str) -> None:
@@ -151,7 +151,7 @@ class Policy:
             self._refuse(f"{name} must be between 0 and 1, not {share}")
 
     def _refuse(self, reason: str) -> None:
-        raise ConfigError(f"policy {self.name!r}: {reason}")
+        raise ConfigError(f"Policy {self.name!r}: {reason}.")
 
 
 PRESETS = {
@@ -234,9 +234,7 @@ def policy_named(policy: str | Policy) -> Policy:
         return policy
     if policy not in PRESETS:
         known = ", ".join(PRESETS)
-        raise ConfigError(
-            f"invalid value for policy: {policy!r}. Choose one of: {known}"
-        )
+        raise ConfigError(f"No policy named {policy!r}. Choose one of {known}.")
     return PRESETS[policy]
 
 
@@ -247,8 +245,8 @@ def with_fields(policy: Policy, changes: Mapping[str, Any]) -> Policy:
         if name not in known:
             near = get_close_matches(name, known, 1) or known
             raise ConfigError(
-                f"policy {policy.name!r} has no field {name!r}. "
-                f"Did you mean: {', '.join(near)}?"
+                f"The policy {policy.name!r} has no field {name!r}. "
+                f"Did you mean {' or '.join(near)}?"
             )
     values: dict[str, Any] = {
         name: tuple(each) if isinstance(each, list) else each

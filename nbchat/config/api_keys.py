@@ -59,7 +59,7 @@ class Keys:
         """
         key = key.strip()
         if kind not in KEY_VARIABLES:
-            raise ConfigError(f"{kind} takes no key")
+            raise ConfigError(f"{kind} takes no key.")
         if not (key and key.isascii() and key.isprintable()) or " " in key:
             raise ConfigError("This isn't a key. Copy it again, without spaces.")
         is_kept = self._keep(_kept_name(kind, base_url), key)

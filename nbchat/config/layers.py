@@ -71,17 +71,17 @@ OTHER_VARIABLES = ("NBCHAT_DEMO_", "NBCHAT_TEST_", "NBCHAT_CHROMIUM")
 """How variables begin that are no settings: of the demo's notebook and the tests."""
 
 CHATBOT_VARIABLES = {
-    "CHATBOT_MAX_HISTORY": "no message is ever dropped",
-    "CHATBOT_TOKEN_THRESHOLD": "set NBCHAT_POLICY to tiered, and its window_share in a "
-    "site file if 0.75 of the window is not what you want",
-    "CHATBOT_RECENT_EXCHANGES_KEEP": "set NBCHAT_POLICY to tiered, and its keep in a "
-    "site file if it is not 10",
-    "CHATBOT_ENABLE_SUMMARIZATION": "set NBCHAT_AUTOMATIC",
-    "CHATBOT_SUMMARIZATION_MODEL": "set NBCHAT_SUMMARY_MODEL, "
-    "to openai:x-ai/grok-4.1-fast for example",
-    "CHATBOT_USE_TIKTOKEN": "set NBCHAT_TOKENIZER to tiktoken or characters",
-    "CHATBOT_FALLBACK_TO_CHAR_COUNT": "characters are counted wherever a vocabulary is "
-    "missing",
+    "CHATBOT_MAX_HISTORY": "nbchat never drops messages",
+    "CHATBOT_TOKEN_THRESHOLD": "Set NBCHAT_POLICY to tiered, and its window_share in a "
+    "site file if 0.75 of the window isn't what you want",
+    "CHATBOT_RECENT_EXCHANGES_KEEP": "Set NBCHAT_POLICY to tiered, and its keep in a "
+    "site file if it isn't 10",
+    "CHATBOT_ENABLE_SUMMARIZATION": "Set NBCHAT_AUTOMATIC",
+    "CHATBOT_SUMMARIZATION_MODEL": "Set NBCHAT_SUMMARY_MODEL, "
+    "for example to openai:x-ai/grok-4.1-fast",
+    "CHATBOT_USE_TIKTOKEN": "Set NBCHAT_TOKENIZER to tiktoken or characters",
+    "CHATBOT_FALLBACK_TO_CHAR_COUNT": "nbchat counts characters wherever a vocabulary "
+    "is missing",
 }
 """Variables of the plan that the policy `tiered` follows, and what to set instead."""
 
@@ -163,7 +163,7 @@ def unread_variables() -> list[str]:
         if name.startswith("NBCHAT_") and not name.startswith(OTHER_VARIABLES)
     ]
     return lines + [
-        f"{name} is not read: {use}"
+        f"{name} isn't read. {use}."
         for name, use in CHATBOT_VARIABLES.items()
         if name in os.environ
     ]
@@ -281,7 +281,9 @@ def _with_locks(values: dict[str, Any], site: Site) -> dict[str, Any]:
     """The values with locked ones replaced by the site's; logs a warning for each."""
     for name, path in site.locks.items():
         if name in values and values[name] != site.values.get(name):
-            logger.warning("another value of %s has no effect: %s locks it", name, path)
+            logger.warning(
+                "Another value of %s has no effect: %s locks it.", name, path
+            )
         values.pop(name, None)
     return values | {n: v for n, v in site.values.items() if n in site.locks}
 
@@ -324,7 +326,7 @@ def _with_own_fields(
     site: Site, policies: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Mapping[str, Any]]:
     if policies and "policy" in site.locks:
-        raise ConfigError(f"policies are locked by {site.locks['policy']}")
+        raise ConfigError(f"{site.locks['policy']} locks the policies.")
     for name, fields in policies.items():
         with_fields(policy_named(name), fields)
     known = site.policy_fields
@@ -356,7 +358,7 @@ def _read(path: Path, rank: int) -> SiteFile:
         fields = {name: dict(each) for name, each in found.get("policies", {}).items()}
     except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ConfigError(
-            f'{path} is not JSON of the form {{"NbChat": {{...}}}}: {error}'
+            f'{path} isn\'t JSON of the form {{"NbChat": {{...}}}}: {error}'
         ) from error
     if not isinstance(locked, list) or not all(isinstance(n, str) for n in locked):
         raise ConfigError(

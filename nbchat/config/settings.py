@@ -324,7 +324,7 @@ class Setting:
 
     def invalid(self, value: object) -> str:
         """One line about a value that this setting refuses."""
-        return f"invalid value for {self.name}: {value!r}. {self._expected()}"
+        return f"{self.name} can't be {value!r}. {self._expected()}."
 
     def _expected(self) -> str:
         least, most = getattr(self.trait, "min", None), getattr(self.trait, "max", None)
@@ -332,9 +332,9 @@ class Setting:
         limits = f" from {least} to {most}" if most is not None else limits
         match self.kind:
             case "bool":
-                return "Choose one of: true, false"
+                return "Choose true or false"
             case "choice":
-                return f"Choose one of: {', '.join(self.choices)}"
+                return f"Choose one of {', '.join(self.choices)}"
             case "int":
                 return f"Use a whole number{limits}"
             case "float":
@@ -380,15 +380,15 @@ MODEL_SETTINGS = tuple(row.name for row in TABLE.values() if row.scope == "model
 def unknown_setting(*names: str, known: Iterable[str] = TABLE) -> str:
     """One line about names that are not in the table, with the nearest ones."""
     near = [each for name in names for each in get_close_matches(name, known, 1)]
-    hint = f"Did you mean: {', '.join(near)}?"
-    hint = hint if near else f"Choose one of: {', '.join(known)}"
-    return f"unknown setting: {', '.join(names)}. {hint}"
+    hint = f"Did you mean {' or '.join(near)}?"
+    hint = hint if near else f"Choose one of {', '.join(known)}."
+    return f"No setting named {', '.join(names)}. {hint}"
 
 
 def locked_line(name: str, value: object, path: Path) -> str:
     """One line about a change that a lock refuses."""
     shown = without_login(value) if isinstance(value, str) else value
-    return f"{name} is locked to {shown!r} by {path}; it cannot be changed here"
+    return f"{name} is locked to {shown!r} by {path}, so it can't be changed here."
 
 
 def without_login(text: str) -> str:

@@ -67,7 +67,10 @@ RULES_LINES = 20
 
 RULES_FOUND = "{} in this project has rules for the model:"
 
-RULES_ANSWER = "Not used yet. Use them: %chat /rules use. Ignore: %chat /rules ignore."
+RULES_ANSWER = (
+    "They aren't used yet. Use them with %chat /rules use, or ignore them with "
+    "%chat /rules ignore."
+)
 
 BESIDE_TARGET = "nbchat-side"
 """What the extension of JupyterLab listens to."""
@@ -285,7 +288,7 @@ class KernelChat:
         is_last = agent.session is session and session.last_prompt == position
         if not (is_last and agent.can_retry):
             raise NbchatError(
-                "the chat has newer messages than this cell; run the cell again"
+                "The chat has newer messages than this cell. Run the cell again."
             )
         events = self.runner.run_action("", lambda agent, stop: agent.retry(stop=stop))
         self._show_turn(events, output)
@@ -305,7 +308,7 @@ class KernelChat:
             if context is not None and context.last and output is None:
                 display(KnownNotebook(context.last))  # type: ignore[no-untyped-call]
         except KeyboardInterrupt:
-            print("stopped; the partial answer is kept")
+            print("Stopped. The partial answer is kept.")
         finally:
             self._is_in_cell = False
             if unsubscribe is not None:
@@ -314,13 +317,13 @@ class KernelChat:
     def _announce(self, pending: tuple[PendingCall, ...]) -> None:
         """Print which calls wait for approval, and where it can be given."""
         where = (
-            "answer in the chat panel or interrupt the kernel"
+            "Answer in the chat panel, or interrupt the kernel."
             if self._panel is not None
-            else "no chat panel is open; interrupt the kernel and run %chat"
+            else "No chat panel is open. Interrupt the kernel and run %chat."
         )
         for each in pending:
             name = terminal_text(each.call.tool_name)
-            print(f"{name} is waiting for approval: {where}", flush=True)
+            print(f"{name} is waiting for your approval. {where}", flush=True)
 
     def _attachments(self, text: str) -> Iterator[Entry]:
         """Load what a message mentions, and print what is attached."""
@@ -477,9 +480,10 @@ class KernelChat:
 
 def _attached_line(attached: Attachment, tokens: int) -> str:
     """What was attached; with secrets in it, the text that is sent."""
-    secrets = f", {attached.hidden} hidden (may be secrets)" if attached.hidden else ""
+    hidden = attached.hidden
+    secrets = f", {hidden} hidden as possible secrets" if hidden else ""
     name = terminal_text(attached.mention.text)
-    line = f"attached {name}: {tokens:,} tokens{secrets}"
+    line = f"Attached {name}: {tokens:,} tokens{secrets}"
     if not attached.mention.is_raw:
         return line
     sent = terminal_text(user_text(attached.entry))

@@ -62,8 +62,8 @@ MOST_BYTES = 65_536
 """Of the body of a request: the longest has a few names."""
 
 REASONS = {
-    403: "log in, or send the server's token",
-    500: "unexpected error; see the server's log",
+    403: "Log in, or send the server's token.",
+    500: "Unexpected error. See the server's log.",
 }
 """The message of an error that has none."""
 
@@ -135,7 +135,7 @@ class ChatAction(Route):
         asked = _body(self.request.body)
         kernel = _text(asked, "kernel_id")
         if kernel not in self.kernel_manager:
-            refuse(404, f"there is no kernel {kernel!r} on this server")
+            refuse(404, f"There's no kernel {kernel!r} on this server.")
         details = _details(action, asked)
         await self.off_loop(lambda: send_action(kernel, action, **details), status=404)
         self.finish({"done": True})
@@ -171,7 +171,7 @@ def _details(action: str, asked: dict[str, Any]) -> dict[str, Any]:
         names = ("chat_id", "token")
         return {name: _text(asked, name) for name in names if name in asked}
     if "call_id" in asked:
-        refuse(400, "send the ticket of the waiting call, not its id")
+        refuse(400, "Send the ticket of the waiting call, not its id.")
     call = {"ticket": _text(asked, "ticket")}
     return (
         {**call, "always": asked.get("always") is True} if action == "approve" else call
@@ -189,18 +189,18 @@ def _store() -> SessionStore:
 
 def _body(body: bytes) -> dict[str, Any]:
     if len(body) > MOST_BYTES:  # before it is parsed, which would hold up the server
-        refuse(413, f"the body has over {MOST_BYTES:,} bytes")
+        refuse(413, f"The body has over {MOST_BYTES:,} bytes.")
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        refuse(400, "the body must be a JSON object")
+        refuse(400, "The body must be a JSON object.")
     return found
 
 
 def _text(asked: dict[str, Any], name: str) -> str:
     value = asked.get(name)
     if not isinstance(value, str) or not value:
-        refuse(400, f"{name} is required, as a string")
+        refuse(400, f"{name} is required, as a string.")
     return value

@@ -105,7 +105,7 @@ def keep_model(config: NbChat, store: SessionStore, session_id: str, name: str) 
         chosen = [name, config.model]
         store.set_setting(session_scope(session_id), CHOSEN_MODEL, chosen)
     except StoreError as error:
-        logger.warning("the model is not kept for this session: %s", error)
+        logger.warning("Can't keep the model for this session: %s", error)
 
 
 def kept_model(config: NbChat, store: SessionStore, session_id: str) -> str:
@@ -172,7 +172,7 @@ def _stored(
             others = store.settings([each for each in scopes if each != change.scope])
             found = _changed(found, others, change, scopes)
     except StoreError as error:
-        logger.warning("stored settings cannot be read: %s", error)
+        logger.warning("Can't read the stored settings: %s", error)
         return {}
     own = scopes[3:]
     return {
@@ -214,7 +214,7 @@ def _merged(config: NbChat, found: Found, target: Target) -> NbChat:
             setattr(merged, name, value)
             origins[name] = _set_for(target.scope_name(scope))
         except TraitError as error:  # stored by another version of nbchat
-            logger.warning("a stored setting is ignored: %s", error)
+            logger.warning("Ignored a stored setting: %s", error)
     merged.origins = origins
     return merged
 

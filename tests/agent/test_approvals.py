@@ -159,7 +159,7 @@ def test_an_answer_to_a_call_that_does_not_wait_is_refused(chat):
     one = chat(calls("refund", order="W1"), says("ok"))
     one.worker.submit("refund it")
     call = one.await_call()
-    with pytest.raises(NbchatError, match="no tool call with the ticket 'other'"):
+    with pytest.raises(NbchatError, match="No tool call with the ticket 'other'"):
         one.approvals.approve("other")
     call.deny()
     assert one.worker.wait(10)
@@ -227,8 +227,8 @@ def test_the_id_of_a_waiting_call_is_not_accepted(chat):
         with pytest.raises(NbchatError) as refused:
             decide("call_1_0")
         assert str(refused.value) == (
-            "'call_1_0' is the id of a call, not its ticket; use the ticket, or "
-            "approve() or deny() of an item of Approvals.waiting"
+            "'call_1_0' is the id of a call, not its ticket. Use the ticket, or "
+            "approve() or deny() of an item of Approvals.waiting."
         )
     one.approvals.approve(waiting.ticket)
     assert one.worker.wait(10)
@@ -236,7 +236,7 @@ def test_the_id_of_a_waiting_call_is_not_accepted(chat):
 
 
 def test_a_call_that_no_approvals_hold_cannot_be_decided():
-    with pytest.raises(NbchatError, match="no tool call with the ticket '5' is"):
+    with pytest.raises(NbchatError, match="No tool call with the ticket '5' is"):
         PendingCall(Entry("assistant", "", "c1", "refund", "{}"), ticket="5").deny()
 
 

@@ -54,7 +54,7 @@ def test_dollars_are_counted_and_an_unknown_price_is_an_error():
     answer = agent.ask("go", budget=Budget(dollars=0.25))
     assert (answer.stop_reason, round(answer.usage.dollars, 2)) == ("budget", 0.33)
     with pytest.raises(
-        ConfigError, match=r"price of scripted:model is unknown.*tokens"
+        ConfigError, match=r"price of `scripted:model` is unknown.*tokens"
     ):
         agent_of(says("x")).ask("go", budget=Budget(dollars=1))
 
@@ -102,5 +102,5 @@ def test_a_meter_is_sent_to_another_process_as_what_is_left():
 
 
 def test_a_negative_budget_is_refused():
-    with pytest.raises(ConfigError, match="a budget of -1 dollars is negative"):
+    with pytest.raises(ConfigError, match="A budget can't be negative: dollars=-1"):
         Budget(dollars=-1)

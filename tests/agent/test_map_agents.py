@@ -110,8 +110,13 @@ def test_a_table_of_failed_rows_has_the_columns_of_the_output():
 @pytest.mark.parametrize(
     ("maker", "rows", "output", "said"),
     [
-        ("no maker", [], None, "make_agent is 'no maker'; use a function or an Agent"),
-        (make_agent, 5, None, "rows is int; use a DataFrame or a list"),
+        (
+            "no maker",
+            [],
+            None,
+            "make_agent can't be 'no maker'. Use a function or an Agent",
+        ),
+        (make_agent, 5, None, "rows can't be int. Use a DataFrame or a list"),
         (make_agent, [], {"type": "bike"}, "output is not a JSON schema"),
     ],
 )
@@ -204,7 +209,7 @@ def test_functions_of_a_notebook_go_to_other_processes():
             {"id": "E", "text": 3},
             "no prompt for this row: TypeError: expected text, not int",
         ),
-        ({"id": "T0001", "text": "x"}, "the key T0001 occurs twice"),
+        ({"id": "T0001", "text": "x"}, "The key T0001 occurs twice."),
         (3, "no key for this row: AttributeError: 'int' object has no attribute 'id'"),
     ],
     ids=["a refused request", "no prompt", "a number", "a key twice", "no record"],
@@ -256,7 +261,7 @@ def test_a_row_that_was_asked_otherwise_is_asked_again(store):
 def test_a_failed_row_is_tried_again_with_its_new_input(store):
     mapped([{"id": "T0001", "text": "explode"}], store=store)
     run = mapped([{"id": "T0001", "text": "T0001: my card"}], store=store)
-    assert run.changed == {"T0001": "the input has changed since"}
+    assert run.changed == {"T0001": "The input has changed since."}
     assert list(run.retry_failed().wait().table()["category"]) == ["card"]
     assert run.counts.failed == 0
     assert "explode" not in run._repr_html_()
@@ -306,13 +311,13 @@ def test_changed_inputs_and_recipes_are_reported_and_rerun_on_request(store):
     changed = tickets(4)
     changed[2] = {"id": "T0002", "text": "T0002: my card"}
     run = mapped(changed, store=store, name="x")
-    assert run.changed == {"T0002": "the input has changed since"}
-    assert run.table()["note"][2] == "the input has changed since"
+    assert run.changed == {"T0002": "The input has changed since."}
+    assert run.table()["note"][2] == "The input has changed since."
     assert run.table()["category"][2] == "other"
-    assert "1 finished rows are out of date" in run._repr_html_()
+    assert "1 finished row is out of date" in run._repr_html_()
     other = Agent(Desk(), system="You triage other tickets.")
     assert set(mapped(tickets(4), other, store=store, name="x").changed.values()) == {
-        "agent or output type have changed since"
+        "The agent or the output type has changed since."
     }
     redone = mapped(changed, store=store, name="x", redo_changed=True)
     assert redone.changed == {}
@@ -438,7 +443,10 @@ def test_a_full_disk_is_noted_in_the_row_and_the_rest_continues(tmp_path):
     assert_right(run, 6)
     noted = [bool(note) for note in run.table()["note"]]
     assert noted == [False, False, True, True, True, True]
-    assert run.table()["note"][5].endswith("database or disk is full")
+    assert (
+        run.table()["note"][5]
+        == "Not saved. the session store failed: database or disk is full"
+    )
 
 
 class LockedOnce(Store):
@@ -790,7 +798,7 @@ def test_a_budget_in_dollars_needs_a_price_before_the_first_row():
         return Agent(ScriptedProvider(says("fine", tokens=1)))
 
     with pytest.raises(
-        ConfigError, match=r"price of scripted:model .* Budget\(tokens="
+        ConfigError, match=r"price of `scripted:model` .* Budget\(tokens="
     ):
         map_agents(make, ["a", "b"], budget=Budget(dollars=5))
     budget = Budget(dollars=2, prices=prices)

@@ -89,7 +89,7 @@ def test_an_invalid_answer_is_asked_for_again_with_its_fault():
 
 def test_three_invalid_answers_are_an_error_and_the_next_turn_works():
     agent = Agent(ScriptedProvider(*[says("no")] * 3, says("fine")))
-    with pytest.raises(AnswerInvalid, match="is not a valid Decision after 3 attempts"):
+    with pytest.raises(AnswerInvalid, match="gave no valid Decision in 3 attempts"):
         agent.ask("T1", output=Decision)
     assert agent.ask("hello") == "fine"
 

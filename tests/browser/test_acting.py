@@ -247,7 +247,7 @@ def test_a_call_of_a_chat_cell_is_approved_in_the_panel(
     expect(panel.locator(".nbc-model")).not_to_be_empty()
     notebook.start(1)
     cell = notebook.outputs(1)
-    waiting = "refund is waiting for approval: answer in the chat panel"
+    waiting = "refund is waiting for your approval. Answer in the chat panel"
     expect(cell.filter(has_text=waiting)).to_have_count(1)
     decision(panel, "Approve").click()
     notebook.join()

@@ -514,9 +514,7 @@ def test_a_running_turn_keeps_its_session_and_model(commands, line):
     old, provider = agent.session, agent.provider
     turn = agent.run("second")
     next(turn)
-    with pytest.raises(
-        NbchatError, match="already answering; wait for the answer or stop it"
-    ):
+    with pytest.raises(NbchatError, match=r"already answering. Wait for the answer"):
         list(commands(agent, line.format(old.session_id)))
     list(turn)
     assert (agent.session, agent.provider) == (old, provider)

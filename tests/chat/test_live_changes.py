@@ -48,7 +48,7 @@ def test_a_stored_setting_applies_now_and_after_a_restart(chat, store):
     agent, run_command = chat
     assert (
         replied(run_command(agent, "/set policy tiered"))
-        == "policy is tiered for all models"
+        == "Set policy to tiered for all models."
     )
     assert agent.engine.policy.name == "tiered"
     assert again(store).engine.policy.name == "tiered"
@@ -70,7 +70,7 @@ def test_default_removes_a_stored_setting(chat, store):
     agent, run_command = chat
     run_command(agent, "/set attempts 3")
     answer = replied(run_command(agent, "/set attempts default"))
-    assert answer == "attempts is no longer set for all models"
+    assert answer == "Reset attempts for all models."
     assert agent.options.get("attempts") is None
     assert again(store).options.get("attempts") is None
 
@@ -82,7 +82,7 @@ def test_an_empty_text_overrides_the_value_of_a_site(store, monkeypatch):
     agent, run_command = build_agent(config, store=store), Commands(store, config)
     assert agent.engine.summary_prompt == "Sum up."
     answer = replied(run_command(agent, '/set summary_prompt ""'))
-    assert answer == 'summary_prompt is "" for all models'
+    assert answer == 'Set summary_prompt to "" for all models.'
     assert agent.engine.summary_prompt is None
     assert build_agent(config, store=store).engine.summary_prompt is None
     run_command(agent, "/set summary_prompt default")
@@ -100,7 +100,9 @@ def test_the_environment_overrides_a_stored_setting_and_the_answer_says_so(
     config = settings(model=MODEL)
     agent = build_agent(config, store=store)
     answer = replied(Commands(store, config)(agent, "/set policy tiered"))
-    assert answer.endswith("; the environment, configuration or code overrides it now")
+    assert answer.endswith(
+        " The environment, configuration or code overrides it for now."
+    )
     assert agent.engine.policy.name == "early"
 
 
@@ -164,7 +166,7 @@ def test_a_summary_model_without_provider_stays_with_the_chats_provider(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
     agent, run_command = chat
     answer = replied(run_command(agent, f"/set {name} gpt-5-nano"))
-    assert answer == f"{name} is openai:gpt-5-nano for all models"
+    assert answer == f"Set {name} to openai:gpt-5-nano for all models."
     for line in ("/model anthropic:claude-haiku-4-5", f"/model {MODEL}"):
         run_command(agent, line)
         assert getattr(agent.engine, name).name == "openai:gpt-5-nano"
@@ -197,18 +199,18 @@ def test_a_summary_model_for_one_provider_is_not_used_with_another(chat, monkeyp
     assert agent.engine.summary_model == "gpt-5-nano"
 
 
-POLICIES = "invalid value for policy: 'teired'. Choose one of: single-summary, tiered, "
+POLICIES = "policy can't be 'teired'. Choose one of single-summary, tiered, "
 
 REFUSED = {
     "/set attempts": "/set needs a name and a value",
-    "/set colour red": "unknown setting: colour. Choose one of: policy, ",
-    "/set efort low": "unknown setting: efort. Did you mean: effort?",
-    "/set base_url http://x": "/set cannot store base_url; use %config NbChat.base_url",
-    "/set attempts many": "for attempts: 'many'. Use a whole number from 1 to 100",
-    "/set window -1": "for window: '-1'. Use a whole number of at least 1",
-    "/set automatic maybe": "for automatic: 'maybe'. Choose one of: true, false",
-    "/set top_p 2": "for top_p: '2'. Use a number from 0 to 1",
-    "/set keep 5": "unknown setting: keep. Choose one of: policy, ",
+    "/set colour red": "No setting named colour. Choose one of policy, ",
+    "/set efort low": "No setting named efort. Did you mean effort?",
+    "/set base_url http://x": "/set can't store base_url. Use %config NbChat.base_url",
+    "/set attempts many": "attempts can't be 'many'. Use a whole number from 1 to 100",
+    "/set window -1": "window can't be '-1'. Use a whole number of at least 1",
+    "/set automatic maybe": "automatic can't be 'maybe'. Choose true or false",
+    "/set top_p 2": "top_p can't be '2'. Use a number from 0 to 1",
+    "/set keep 5": "No setting named keep. Choose one of policy, ",
     "/set policy teired": POLICIES,
     "/set policy teired for anthropic": POLICIES,
     "/set context_token_threshold 5": "system prompt and tools alone",
@@ -307,7 +309,7 @@ def test_a_policy_chosen_for_this_session_survives_a_restart_and_no_other_has_it
     assert again(store).engine.policy.name == "single-summary"
     assert reopened(agent, store).engine.policy.name == "tiered"
     assert reopened(agent, store, policy="early").engine.policy.name == "tiered"
-    with pytest.raises(ConfigError, match="invalid value for policy: 'x'"):
+    with pytest.raises(ConfigError, match="No policy named 'x'"):
         run_command(agent, "policy x")
 
 
@@ -418,7 +420,7 @@ def test_a_change_that_a_running_chat_cannot_follow_is_reverted(chat, store):
     config = settings(model=MODEL)
     live = LiveSettings(store, config)
     config.observe(lambda change: live.follow(agent, change), names=["store_url"])
-    with pytest.raises(ConfigError, match="store_url cannot change while a chat is"):
+    with pytest.raises(ConfigError, match="store_url can't change while a chat is"):
         config.store_url = "sqlite://"
     assert config.store_url == ""
     assert "store_url" not in config.explicit
@@ -481,7 +483,7 @@ def test_automatic_can_be_off_for_one_session_and_nothing_else_changes(chat, sto
     run_command(agent, "/policy token-window")
     before = agent.engine.policy
     answer = replied(run_command(agent, "/set automatic false for session"))
-    assert answer == "automatic is false for this session"
+    assert answer == "Set automatic to false for this session."
     assert agent.engine.policy == replace(before, meter="off")
     assert reopened(agent, store).engine.policy == replace(before, meter="off")
     assert again(store).engine.policy == PRESETS["single-summary"]

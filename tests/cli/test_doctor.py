@@ -110,7 +110,7 @@ def test_every_setting_is_reported_with_its_value_and_origin(site):
     assert "set in OPENAI_API_KEY" in done.stdout
     assert row(done, "system_prompt").startswith("system_prompt one two xxx")
     assert "only a kernel reads them" in done.stdout
-    assert f"another value of policy has no effect: {file} locks it" in done.stderr
+    assert f"Another value of policy has no effect: {file} locks it" in done.stderr
 
 
 def test_no_part_of_a_key_or_password_is_shown():
@@ -134,7 +134,7 @@ def test_a_broken_site_file_is_one_line_and_the_report_continues(site):
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("nbchat: problem found: ")
-    assert "10-broken.json is not JSON" in line
+    assert "10-broken.json isn't JSON" in line
     assert "Versions\n  python" in done.stdout
     assert "not set (ANTHROPIC_API_KEY)" in done.stdout
 
@@ -189,7 +189,7 @@ def test_a_password_with_an_unescaped_at_is_not_shown_in_part(place):
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("nonsense", "not a valid database URL"),
+        ("nonsense", "isn't a valid database URL"),
         ("postgresql+nodriver://127.0.0.1/chats", "NoSuchModuleError|load plugin"),
         ("mysql://127.0.0.1/chats", "No module named 'MySQLdb'"),
     ],
@@ -212,8 +212,8 @@ def test_a_read_only_store_is_a_problem(tmp_path):
 def test_a_variable_that_is_no_setting_is_a_problem_with_the_nearest_name():
     done = doctor(NBCHAT_EFORT="5", CHATBOT_USE_TIKTOKEN="true")
     assert done.returncode == 1
-    assert "unknown setting: NBCHAT_EFORT. Did you mean: NBCHAT_EFFORT?" in done.stdout
-    assert "CHATBOT_USE_TIKTOKEN is not read: set NBCHAT_TOKENIZER" in done.stdout
+    assert "No setting named NBCHAT_EFORT. Did you mean NBCHAT_EFFORT?" in done.stdout
+    assert "CHATBOT_USE_TIKTOKEN isn't read. Set NBCHAT_TOKENIZER" in done.stdout
 
 
 def test_checking_a_store_leaves_nothing_in_it():

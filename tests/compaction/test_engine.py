@@ -321,7 +321,7 @@ def test_undo_is_one_more_record_that_gives_the_original_view_back():
     ("make", "said"),
     [
         (lambda: CompactionEngine(0), "above 0, not 0"),
-        (lambda: CompactionEngine(policy="tierd"), "invalid value for policy: 'tierd'"),
+        (lambda: CompactionEngine(policy="tierd"), "No policy named 'tierd'"),
         (lambda: Policy("x", window_share=80), "between 0 and 1"),
         (lambda: Policy("x", keep=-1), "negative"),
     ],

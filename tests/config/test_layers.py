@@ -56,7 +56,7 @@ def lock(write: Write) -> Path:
 def test_the_environment_has_no_effect_on_a_locked_setting(lock, monkeypatch, caplog):
     monkeypatch.setenv("NBCHAT_POLICY", "off")
     assert settings().policy == "tiered"
-    assert f"another value of policy has no effect: {lock} locks it" in caplog.text
+    assert f"Another value of policy has no effect: {lock} locks it" in caplog.text
 
 
 def test_ipythons_configuration_has_no_effect_on_a_locked_setting(lock, caplog):
@@ -179,7 +179,7 @@ def test_config_refuses_a_locked_setting_in_one_line_and_others_still_change(
     shell.run_line_magic("config", "NbChat.policy = 'off'")
     (refusal,) = caplog.messages
     assert refusal == (
-        f"policy is locked to 'tiered' by {lock}; it cannot be changed here"
+        f"policy is locked to 'tiered' by {lock}, so it can't be changed here."
     )
     shell.run_line_magic("config", "NbChat.max_steps = 4")
     found = next(c for c in shell.configurables if isinstance(c, NbChat))
@@ -193,7 +193,7 @@ def test_config_refuses_a_locked_setting_in_one_line_and_others_still_change(
 
 def test_a_lock_on_an_unknown_setting_is_refused_with_its_file(write):
     file = write("50-hub.json", ("polcy",), whose="of-site")
-    with pytest.raises(ConfigError, match="locks 'polcy': unknown setting"):
+    with pytest.raises(ConfigError, match="locks 'polcy': No setting named"):
         settings()
     with pytest.raises(ConfigError, match=str(file)):
         settings()
@@ -233,9 +233,9 @@ def test_a_site_file_and_code_change_fields_of_a_policy(site):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"kep": 5}, "policy 'tiered' has no field 'kep'. Did you mean: keep?"),
+        ({"kep": 5}, "The policy 'tiered' has no field 'kep'. Did you mean keep?"),
         ({"keep": "many"}, "policy 'tiered': '<' not supported between"),
-        ({"target_share": 0.9}, "target_share 0.9 is not below the trigger"),
+        ({"target_share": 0.9}, "target_share 0.9 must be below window_share"),
     ],
 )
 def test_a_bad_field_of_a_policy_is_named_with_its_file(site, fields, message):
@@ -250,7 +250,7 @@ def test_a_lock_of_the_policy_holds_for_its_fields(lock, write):
     file = write("99-mine.json", whose="of-user")
     file.write_text(json.dumps({"policies": {"tiered": {"keep": 1}}}))
     assert settings().policy_fields == {}
-    with pytest.raises(ConfigError, match="policies are locked"):
+    with pytest.raises(ConfigError, match="locks the policies"):
         settings(policies={"tiered": {"keep": 1}})
 
 
@@ -309,7 +309,7 @@ def test_a_bad_environment_variable_is_named_too(monkeypatch):
 
 def test_a_site_file_that_is_not_json_is_named(site):
     (site / "10-broken.json").write_text("{")
-    with pytest.raises(ConfigError, match=r"10-broken\.json is not JSON"):
+    with pytest.raises(ConfigError, match=r"10-broken\.json isn't JSON"):
         settings()
 
 
@@ -317,7 +317,7 @@ def test_an_unknown_variable_is_logged_with_the_nearest_name(monkeypatch, caplog
     monkeypatch.setenv("NBCHAT_EFORT", "5")
     settings()
     assert caplog.messages == [
-        "unknown setting: NBCHAT_EFORT. Did you mean: NBCHAT_EFFORT?"
+        "No setting named NBCHAT_EFORT. Did you mean NBCHAT_EFFORT?"
     ]
 
 

@@ -60,13 +60,16 @@ def test_a_command_lists_exactly_the_table(capsys):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"max_steps": 0}, "max_steps: 0. Use a whole number of at least 1"),
-        ({"attempts": "x"}, "attempts: 'x'. Use a whole number from 1 to 100"),
-        ({"top_p": 2.0}, "top_p: 2.0. Use a number from 0 to 1"),
-        ({"automatic": "x"}, "automatic: 'x'. Choose one of: true, false"),
-        ({"policy": "tird"}, "policy: 'tird'. Choose one of: single-summary, tiered, "),
-        ({"model": 5}, "model: 5. Use text"),
-        ({"modell": "x"}, "unknown setting: modell. Did you mean: model?"),
+        ({"max_steps": 0}, "max_steps can't be 0. Use a whole number of at least 1"),
+        ({"attempts": "x"}, "attempts can't be 'x'. Use a whole number from 1 to 100"),
+        ({"top_p": 2.0}, "top_p can't be 2.0. Use a number from 0 to 1"),
+        ({"automatic": "x"}, "automatic can't be 'x'. Choose true or false"),
+        (
+            {"policy": "tird"},
+            "policy can't be 'tird'. Choose one of single-summary, tiered, ",
+        ),
+        ({"model": 5}, "model can't be 5. Use text"),
+        ({"modell": "x"}, "No setting named modell. Did you mean model?"),
     ],
 )
 def test_a_bad_setting_is_named_in_one_line(values, message):

@@ -350,7 +350,7 @@ def test_a_click_after_the_chat_went_on_changes_nothing(shell):
     shell.run_cell("%%chat\nanother message")
     said = agent.session.transcript[:]
     button.click()
-    told = "the chat has newer messages than this cell; run the cell again"
+    told = "The chat has newer messages than this cell. Run the cell again."
     assert told in shell.display_pub.texts
     assert agent.session.transcript[:] == said
 

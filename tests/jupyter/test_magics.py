@@ -25,7 +25,7 @@ from nbchat.conversation.events import TextDelta
 from nbchat.conversation.tools import as_tools
 from nbchat.errors import RequestRefused
 from nbchat.jupyter.cell_output import Banner
-from nbchat.jupyter.kernel_chat import HOW_TO_OPEN_BESIDE, ShellContents
+from nbchat.jupyter.kernel_chat import HOW_TO_OPEN_BESIDE, RULES_ANSWER, ShellContents
 from nbchat.jupyter.magics import ChatMagics, open_beside
 from nbchat.jupyter.panel.protocol import Complete, Completion
 from nbchat.providers.base import user_text
@@ -349,7 +349,7 @@ def test_a_cells_call_waits_in_the_panel_whenever_approvals_were_set(shell):
 
 @pytest.mark.parametrize(
     ("has_panel", "where"),
-    [(True, "answer in the chat panel"), (False, "no chat panel is open")],
+    [(True, "Answer in the chat panel"), (False, "No chat panel is open")],
 )
 def test_a_cell_says_which_call_waits_and_where(shell, capsys, has_panel, where):
     if has_panel:
@@ -358,7 +358,7 @@ def test_a_cell_says_which_call_waits_and_where(shell, capsys, has_panel, where)
     agent.tools = as_tools([refund])
     agent.approve = Approvals(listener=lambda waiting: waiting and waiting[0].deny())
     shell.run_cell_magic("chat", "", "Refund W1")
-    assert f"refund is waiting for approval: {where}" in capsys.readouterr().out
+    assert f"refund is waiting for your approval. {where}" in capsys.readouterr().out
 
 
 def test_the_panel_streams_a_cells_turn_and_its_stop_ends_it(shell, capsys):
@@ -390,7 +390,7 @@ def test_an_interrupted_cell_leaves_what_had_arrived_in_the_panel(shell, capsys)
     agent.listener = interrupt
     shell.run_cell_magic("chat", "", "count")
     agent.listener = None
-    assert "stopped" in capsys.readouterr().out
+    assert "Stopped" in capsys.readouterr().out
     state = panel._state.snapshot()
     assert "one" in str(state["items"])
     assert "one" not in str(state["live"])
@@ -439,7 +439,7 @@ def test_an_interrupt_ends_the_turn_in_one_line_and_the_chat_continues(shell, ca
 
     agent = agent_with(shell, interrupted, says("fine"))
     shell.run_cell_magic("chat", "", "hello")
-    assert "stopped" in capsys.readouterr().out
+    assert "Stopped" in capsys.readouterr().out
     shell.run_cell_magic("chat", "", "again")
     assert agent.session.last_answer == "fine"
 
@@ -493,7 +493,7 @@ def test_fix_asks_about_the_last_error_and_attaches_its_traceback(shell, capsys)
 
 def test_fix_says_in_a_line_that_nothing_has_failed(shell):
     agent = agent_with(shell, says("never said"))
-    with pytest.raises(UsageError, match="no cell of this kernel has failed"):
+    with pytest.raises(UsageError, match="no cell has failed in this kernel"):
         shell.run_line_magic("chat", "fix")
     assert agent.provider.requests == []
 
@@ -618,7 +618,7 @@ def test_a_setting_that_cannot_work_is_refused_when_it_is_set(shell, caplog):
     agent_with(shell, says("one"), says("two"))
     shell.run_cell_magic("chat", "", "first")
     shell.run_line_magic("config", "NbChat.policy = 'tierd'")
-    assert "invalid value for policy: 'tierd'. Choose one of" in caplog.text
+    assert "policy can't be 'tierd'. Choose one of" in caplog.text
     shell.run_cell_magic("chat", "", "second")
 
 
@@ -716,7 +716,7 @@ def test_a_cell_attaches_a_variable_and_says_so_in_a_line(shell, capsys):
     ]
     size = agent.engine.tracker.counter.count_entry(agent.session.transcript[0])
     printed = capsys.readouterr().out
-    assert printed.startswith(f"attached @prices: {size} tokens\nThree.\n")
+    assert printed.startswith(f"Attached @prices: {size} tokens\nThree.\n")
 
 
 def test_a_cell_says_how_many_secrets_are_hidden_and_which_name_is_unknown(
@@ -726,8 +726,8 @@ def test_a_cell_says_how_many_secrets_are_hidden_and_which_name_is_unknown(
     shell.run_cell("my_secret = 'hunter2'; config = {'password': 'hunter2'}")
     shell.run_cell_magic("chat", "", "See @my_secret, @config and @confg")
     said = capsys.readouterr().out
-    assert "1 hidden (may be secrets)" in said
-    assert "No variable named confg; did you mean config?" in said
+    assert "1 hidden as possible secrets" in said
+    assert "No variable named confg. Did you mean config?" in said
     assert "hunter2" not in str(sent(agent))
     shell.run_cell_magic("chat", "", "See @!config")
     assert "hunter2" in str(sent(agent))
@@ -901,7 +901,7 @@ def test_a_cell_shows_rules_of_the_project_once_and_sends_them_after_a_yes(
         "AGENTS.md in this project has rules for the model:",
         "    Be \\u001b[2Jbrief.",
         "    Use tabs.",
-        "Not used yet. Use them: %chat /rules use. Ignore: %chat /rules ignore.",
+        RULES_ANSWER,
     ]
     shell.run_cell_magic("chat", "", "Hello?")
     assert "AGENTS.md" not in capsys.readouterr().out
@@ -923,7 +923,10 @@ def test_of_long_rules_a_cell_shows_the_beginning_and_a_yes_needs_the_rest(
     agent = agent_with(shell, says("One."), says("Two."))
     shell.run_cell_magic("chat", "", "Hello.")
     printed = capsys.readouterr().out
-    assert "    Rule 19.\n    … 30 more lines: %chat /rules\nNot used yet" in printed
+    assert (
+        "    Rule 19.\n    … 30 more lines: %chat /rules\nThey aren't used yet"
+        in printed
+    )
     shell.run_line_magic("chat", "/rules use")
     assert "Rule 49.\n\nTo use these rules, run /rules use" in capsys.readouterr().out
     shell.run_line_magic("chat", "/rules use")

@@ -522,5 +522,5 @@ def test_inspect_shows_what_a_mention_shows(shell):
     ).inspect
     assert "amount" in str(inspect("rows[0]"))
     assert inspect("@rows") == inspect("rows")
-    with pytest.raises(NbchatError, match="named rovs; did you mean rows"):
+    with pytest.raises(NbchatError, match=r"named rovs. Did you mean rows"):
         inspect("rovs")

@@ -155,7 +155,7 @@ def unknown_name(mention: Mention, resolver: Resolver) -> str:
         return ""
     known = [name for name in values if is_fit(name, values[name])]
     hint = nearest(mention.name, known)
-    return f"No variable named {mention.name}{hint or '.'} It's sent as plain text."
+    return f"No variable named {mention.name}{hint}"
 
 
 def _variable(mention: Mention, resolver: Resolver) -> Entry | None:
@@ -175,11 +175,11 @@ def _variable(mention: Mention, resolver: Resolver) -> Entry | None:
 def _cell(mention: Mention, resolver: Resolver) -> Entry:
     is_number = mention.name.isdecimal()
     if mention.name and not is_number:
-        raise AttachmentError(f"{mention.text}: give a cell by number, as in @cell:3")
+        raise AttachmentError(f"{mention.text}: give the cell's number, as in @cell:3.")
     cell = resolver.cell(int(mention.name[:9]) if is_number else None)
     if cell is None:
         which = f"cell {mention.name}" if is_number else "cell before this one"
-        raise AttachmentError(f"{mention.text}: no {which} was run in this kernel")
+        raise AttachmentError(f"{mention.text}: no {which} was run in this kernel.")
     output = truncated(_plain(cell.output)).strip("\n")
     shown = f"\n\nIts output:\n{output}" if output else ""
     caption = f"Cell {cell.number} of the notebook"
@@ -189,7 +189,7 @@ def _cell(mention: Mention, resolver: Resolver) -> Entry:
 def _error(mention: Mention, resolver: Resolver) -> Entry:
     report = resolver.error()
     if not report:
-        raise AttachmentError(f"{mention.text}: no cell of this kernel has failed yet")
+        raise AttachmentError(f"{mention.text}: no cell has failed in this kernel yet.")
     return _text_entry("The last error", "error", truncated(_plain(report)))
 
 
@@ -252,12 +252,12 @@ _LOADERS: dict[str, Callable[[Mention, Resolver], Entry | None]] = {
 
 def _path(mention: Mention, resolver: Resolver) -> Path:
     if not mention.name:
-        raise AttachmentError(f"{mention.text}: give the path of a file")
+        raise AttachmentError(f"{mention.text}: give the path of a file.")
     try:
         path = resolver.folder / mention.name
         is_file = path.is_file()
     except (OSError, ValueError) as error:  # ValueError: a null character
-        raise AttachmentError(f"{mention.text} cannot be read: {error}") from None
+        raise AttachmentError(f"{mention.text} can't be read: {error}.") from None
     if not is_file:
         raise AttachmentError(f"{mention.text}: there is no such file in {path.parent}")
     return path
@@ -269,7 +269,7 @@ def _bytes(mention: Mention, resolver: Resolver, limit: int) -> bytes:
         with path.open("rb") as file:
             content = file.read(limit + 1)
     except OSError as error:
-        raise AttachmentError(f"{mention.text} cannot be read: {error}") from None
+        raise AttachmentError(f"{mention.text} can't be read: {error}.") from None
     if len(content) > limit:
         raise AttachmentError(f"{mention.text} is larger than {limit:,} bytes")
     return content
@@ -290,7 +290,7 @@ def _drawn_image(mention: Mention, value: object) -> Picture:
         return draw(value)
     except Exception as error:  # noqa: BLE001  # a figure runs user code
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:REASON_LIMIT]
-        raise AttachmentError(f"{mention.text} cannot be drawn: {reason}") from None
+        raise AttachmentError(f"{mention.text} can't be drawn: {reason}") from None
 
 
 def _is_figure(value: object) -> bool:
@@ -331,7 +331,7 @@ def part_of(name: str, values: Mapping[str, object]) -> object:
         return _value(ast.parse(name, mode="eval").body, values)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise AttachmentError(
-            f"@{name} cannot be read; use a name, attributes and literal keys, as in "
+            f"@{name} can't be read. Use a name, attributes and literal keys, as in "
             '@data["rows"][0]'
         ) from None
 
@@ -339,7 +339,7 @@ def part_of(name: str, values: Mapping[str, object]) -> object:
 def nearest(name: str, names: Iterable[object]) -> str:
     """A hint at the most similar name; empty if none is."""
     found = difflib.get_close_matches(name, map(str, names), n=1)
-    return f"; did you mean {found[0]}?" if found else ""
+    return f". Did you mean {found[0]}?" if found else "."
 
 
 def _value(node: ast.expr, values: Mapping[str, object]) -> object:
@@ -364,7 +364,7 @@ def _attribute(value: Any, name: str, whole: ast.expr) -> object:
 
 def _item(value: Any, key: object, whole: ast.expr) -> object:
     if type(value) not in _CONTAINERS and not _is_table(value):
-        raise AttachmentError(f"the part {key!r} of this value cannot be attached")
+        raise AttachmentError(f"the part {key!r} of this value can't be attached.")
     try:
         return value[key]
     except Exception:  # noqa: BLE001  # pandas raises errors of many kinds

@@ -144,10 +144,10 @@ def test_a_part_of_a_variable_is_attached(text, shown):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("@df.amuont", "did you mean amount"),
+        ("@df.amuont", "Did you mean amount"),
         ("@df[amount]", "literal keys"),
         ("@box.missing", "box has no missing"),
-        ("@box[0]", "cannot be attached"),
+        ("@box[0]", "can't be attached"),
     ],
 )
 def test_a_part_that_does_not_exist_is_an_error_of_one_line(text, said):
@@ -159,7 +159,7 @@ def test_a_part_that_does_not_exist_is_an_error_of_one_line(text, said):
 def test_an_unknown_name_is_reported_with_the_nearest_one():
     desk = Desk(values={"orders": 1, "np": np})
     (line,) = unknown_names("@order @np @orders ann@x.org", desk)
-    assert line.startswith("No variable named order; did you mean orders?")
+    assert line.startswith("No variable named order. Did you mean orders?")
 
 
 def test_a_figure_and_a_picture_are_attached_as_pictures():
@@ -194,8 +194,8 @@ def test_a_long_output_is_truncated_without_colour_codes():
         ("@cell", "no cell before this one was run"),
         ("@cell:7", "no cell 7 was run"),
         ("@cell:99999999999999999999", "no cell"),
-        ("@cell:two", "give a cell by number"),
-        ("@error", "no cell of this kernel has failed"),
+        ("@cell:two", "give the cell's number"),
+        ("@error", "no cell has failed in this kernel"),
         ("@file:gone.txt", "no such file"),
         ("@file:", "give the path of a file"),
         ("@file:.", "give the path of a file"),
@@ -203,7 +203,7 @@ def test_a_long_output_is_truncated_without_colour_codes():
         ("@file:/tmp", "no such file"),
         ("@image:gone.png", "no such file"),
         ("@image:a\0b", "no such file"),
-        ("@file:" + "a" * 5_000, "cannot be read"),
+        ("@file:" + "a" * 5_000, "can't be read"),
         ("@image:words", "is a str, not a matplotlib Figure"),
         ("@file:/dev/zero", "no such file"),
     ],
@@ -327,7 +327,7 @@ def test_a_large_photograph_is_sent_as_a_jpeg():
 def test_a_figure_that_cannot_be_drawn_is_an_error_of_one_line():
     figure = Figure()
     figure.suptitle(r"$\nonsense{$")
-    with pytest.raises(AttachmentError, match="cannot be drawn") as told:
+    with pytest.raises(AttachmentError, match="can't be drawn") as told:
         load_attachments("@image:fig", Desk(values={"fig": figure}))
     assert "\n" not in str(told.value)
 

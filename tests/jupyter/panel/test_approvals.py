@@ -179,7 +179,7 @@ def test_a_decision_can_be_repeated_but_not_reversed(
     ticket = await_question(panel)
     room.approve(ticket)
     room.approve(ticket)
-    with pytest.raises(NbchatError, match=r"no tool call .* is waiting"):
+    with pytest.raises(NbchatError, match=r"No tool call .* is waiting"):
         room.deny(ticket)
     panel.view_says(type="deny", ticket=ticket)
     panel.view_says(type="deny", ticket="nonsense")

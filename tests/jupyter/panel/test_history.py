@@ -150,9 +150,9 @@ def test_the_text_of_a_message_is_returned_as_typed():
     assert known(message_text(agent.session, 0))["text"] == f"{ODD}\u202e"
     assert known(message_text(agent.session, 1))["text"] == "x"
     for place, reason in (
-        (9, "only messages and answers"),
-        (3, "only messages and answers"),
-        (2, "cannot show"),
+        (9, "Only messages and answers"),
+        (3, "Only messages and answers"),
+        (2, "can't show"),
     ):
         with pytest.raises(NbchatError, match=reason):
             message_text(agent.session, place)

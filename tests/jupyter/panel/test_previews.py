@@ -62,10 +62,10 @@ def test_a_missing_attachment_has_a_chip_with_the_reason(agent: Agent) -> None:
     shown = Previews(Desk(values={"my_token": "t"}))
     missing, unknown = chips(shown, agent, "@error \ud800 @my_toke")
     assert (missing["key"], unknown["key"]) == ("", "")
-    assert "no cell of this kernel has failed" in missing["problem"]
-    assert "did you mean my_token" in unknown["problem"]
+    assert "no cell has failed in this kernel" in missing["problem"]
+    assert "Did you mean my_token" in unknown["problem"]
     assert shown.entries("@my_toke", []) == []
-    with pytest.raises(AttachmentError, match="no cell of this kernel has failed"):
+    with pytest.raises(AttachmentError, match="no cell has failed in this kernel"):
         shown.entries("@error", [])
 
 
@@ -126,7 +126,7 @@ def test_old_previews_expire(agent: Agent) -> None:
     shown = Previews(desk, kept_characters=3_000)
     keys = [chips(shown, agent, f"@{name}")[0]["key"] for name in "abcd"]
     assert known(shown.previewed(agent, keys[-1]))
-    with pytest.raises(AttachmentError, match="type the mention again"):
+    with pytest.raises(AttachmentError, match="Type the mention again"):
         shown.previewed(agent, keys[0])
 
 

@@ -44,10 +44,10 @@ MOST_NAMES = 500
 MOST_PATHS, MOST_SCANNED = 50, 10_000
 
 REFERENCES = {
-    "cell": "the last cell and its output; @cell:3 is the third",
-    "file:": "a text file, by its path",
-    "image:": "a picture: a path, a figure or an image",
-    "error": "the last error, with its cell and values",
+    "cell": "The last cell and its output, or cell 3 with @cell:3",
+    "file:": "A file, by its path",
+    "image:": "A picture: a path, a figure or an image",
+    "error": "The last error, with its cell and values",
 }
 """What `@` can name besides variables."""
 

@@ -114,7 +114,7 @@ def current_summary(agent: Agent) -> SummaryText:
     """The text of the summary, to be edited, and the facts kept by code."""
     compaction = agent.session.compaction
     if compaction is None:
-        raise NbchatError("no summary to edit")
+        raise NbchatError("There's no summary to edit.")
     facts = "\n".join(summary_facts(compaction.summary))
     return SummaryText(summary_text(compaction.summary), facts)
 
@@ -167,7 +167,7 @@ def memory_view(agent: Agent) -> MemoryView:
     """
     session, record = agent.session, agent.session.compaction
     if record is None:
-        raise NbchatError("nothing is compacted: the model sees all messages")
+        raise NbchatError("Nothing is compacted, so the model sees all messages.")
     story = summary_text(record.summary)
     found = [each for each in values(story) if not is_marked(story, each.stop)]
     covered = session.transcript[: record.stop]

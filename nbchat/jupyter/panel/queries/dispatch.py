@@ -191,6 +191,6 @@ def _answer(query: Query, agent: Callable[[], Agent], token: str, send: Send) ->
     except NbchatError as error:
         answer = protocol.Refused(str(error))
     except Exception as error:  # a fault in settings or a store that a caller passed
-        logger.exception("a query of the panel failed")
+        logger.exception("A query of the panel failed")
         answer = protocol.Refused(f"{type(error).__name__}: {error}")
     send(protocol.as_message(answer, token))

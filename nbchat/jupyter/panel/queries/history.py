@@ -96,12 +96,12 @@ def message_text(
     """
     entries = session.transcript[position : position + 1]
     if not any(entry.is_prompt or entry.is_answer for entry in entries):
-        raise NbchatError("only messages and answers can be copied")
+        raise NbchatError("Only messages and answers can be copied.")
     try:
         entries[0].content.encode()
     except UnicodeEncodeError:
         raise NbchatError(
-            "this text contains characters that the panel cannot show"
+            "This text has characters that the panel can't show."
         ) from None
     text = entries[0].content
     if start is None:

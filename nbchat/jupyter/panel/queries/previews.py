@@ -92,7 +92,7 @@ class Previews:
         with self._changing:
             shown = self._shown.get(key)
         if shown is None:
-            raise AttachmentError("this preview has expired; type the mention again")
+            raise AttachmentError("This preview has expired. Type the mention again.")
         picture = image_of(shown.entry)
         return Previewed(
             text=user_text(shown.entry),
@@ -167,4 +167,4 @@ def _decoded(data: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except ValueError:
-        raise AttachmentError("the file arrived incomplete; attach it again") from None
+        raise AttachmentError("The file arrived incomplete. Attach it again.") from None

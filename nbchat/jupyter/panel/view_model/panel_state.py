@@ -368,4 +368,8 @@ def _spent(session: Session) -> str:
         return text
     paid = compactions_usage(session)
     cost = paid.dollars_text or f"{paid.total_tokens:,} tokens"
-    return f"{text}; compactions took {cost} of that" if paid.total_tokens else text
+    return (
+        f"{text}, of which compactions took {cost} of that"
+        if paid.total_tokens
+        else text
+    )

@@ -51,9 +51,9 @@ from nbchat.rendering.markdown import markdown_html
 from nbchat.rendering.plain_text import displayable
 
 STOP_NOTES: dict[StopReason, str] = {
-    "max_tokens": "The answer was cut at the model's output limit.",
-    "max_steps": "Stopped at the limit of model requests (max_steps).",
-    "budget": "Stopped: the budget is used up.",
+    "max_tokens": "The answer was cut off at the model's output limit.",
+    "max_steps": "Stopped at the limit of requests in one turn (max_steps).",
+    "budget": "Stopped because the budget is used up.",
     "refusal": "The model refused to answer.",
 }
 

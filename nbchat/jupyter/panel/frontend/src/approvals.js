@@ -17,9 +17,9 @@ export function addDecision(card) {
       "nbc-decision",
       { role: "group", "aria-label": `Run ${tool}?` },
       button("nbc-primary nbc-approve", "Approve", "Run this call"),
-      button("nbc-deny", "Deny", "Do not run this call; the model sees that you denied it"),
+      button("nbc-deny", "Deny", "Don't run this call. The model sees that you denied it."),
       button("nbc-always", "Always approve in this session", always),
-      button("nbc-unread", "Show the rest", "Approve is enabled once you have seen the whole call"),
+      button("nbc-unread", "Show the rest", "You can approve once you've seen the whole call"),
     ),
   );
   setSeen(card, 0);

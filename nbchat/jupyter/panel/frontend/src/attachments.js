@@ -14,7 +14,7 @@ export class PreviewDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "What will be sent", className: "nbc-preview" });
     this.shown = tag("div", "nbc-preview-shown");
-    this.drop = button("", "Remove", "Do not attach it; the word stays in the message");
+    this.drop = button("", "Remove", "Don't attach it. The word stays in the message.");
     const done = button("nbc-primary", "Done", "Back to the message");
     done.dataset.first = "";
     this.footer.append(this.drop, done);
@@ -262,7 +262,7 @@ export class Attached {
     open.append(size);
     if (isOther !== Boolean(chip.is_described)) open.append(tag("span", "nbc-attached-size", {}, "description"));
     open.addEventListener("click", () => this.panel.preview.show({ ...chip, key }, open));
-    const drop = button("nbc-attached-drop", "×", `Do not attach ${mention}`);
+    const drop = button("nbc-attached-drop", "×", `Don't attach ${mention}`);
     drop.setAttribute("aria-label", drop.title);
     drop.addEventListener("click", () => this.drop(mention));
     const anyway = button("nbc-attached-anyway", `${hidden} hidden · send anyway`, SECRETS);
@@ -316,7 +316,7 @@ function sentText(mention, text) {
   return tag("pre", "nbc-output", about, shown);
 }
 
-const SECRETS = "Text that looks like a secret is not sent. Click to send all of it.";
+const SECRETS = "Text that looks like a secret isn't sent. Click to send all of it.";
 const UPLOAD_LIMIT_BYTES = 7_000_000; // Jupyter Server takes messages of 10 MB
 
 /** Characters of the box; a longer text becomes an attachment. */

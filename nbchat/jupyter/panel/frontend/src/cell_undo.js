@@ -97,6 +97,6 @@ export function addUndo(line) {
   if ("undo" in line.dataset) line.querySelector(".nbc-cells-note")?.before(button("nbc-undo-cells", UNDO, UNDO_HELP), " ");
   line.querySelectorAll("details[data-cell]").forEach((each) => {
     const name = "added" in /** @type {HTMLElement} */ (each).dataset ? "Delete anyway" : "Restore anyway";
-    each.append(button("nbc-undo-cells", name, "Your own edits of this cell are lost; the notebook's undo brings them back"));
+    each.append(button("nbc-undo-cells", name, "Your own edits to this cell are lost. The notebook's undo brings them back."));
   });
 }

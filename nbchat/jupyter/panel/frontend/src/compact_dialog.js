@@ -72,7 +72,7 @@ export class CompactDialog extends Dialog {
     const { skip = "", warning = "" } = /** @type {Partial<Protocol.Planned>} */ (this.plan ?? {});
     if (isWaiting && !this.plan) this.status.textContent = "Planning …";
     this.figures.setAttribute("aria-busy", String(isWaiting));
-    const text = skip ? `Cannot compact now: ${skip}.` : warning;
+    const text = skip ? `Can't compact now. ${skip}` : warning;
     this.warning.hidden = !text;
     if (this.warning.textContent !== text) this.warning.textContent = text;
     const isBlocked = this.panel.isGone || this.panel.state.is_busy;

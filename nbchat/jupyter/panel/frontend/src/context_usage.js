@@ -138,7 +138,7 @@ function dueText(figures, { limit: guard, window: size }) {
 /** @param {Protocol.ContextParts} held */
 function detailsOf({ window: limit, policy, outlook }) {
   const size = limit === null ? "" : `The context window has ${plural(limit, "token")}. `;
-  const lines = tag("span", "", {}, `${size}Policy ${policy}: ${outlook}.`);
+  const lines = tag("span", "", {}, `${size}${outlook} The policy is ${policy}.`);
   return tag("details", "nbc-context-details", {}, tag("summary", "", {}, "Details"), lines);
 }
 

@@ -51,11 +51,11 @@ function meterLines({ tokens, threshold, context, guard, window }, share) {
 export function drawModel({ model: opener, dot }, state, isGone) {
   const { phase, model } = state;
   /** @type {Record<string, string>} */
-  const names = { starting: "starting …", failed: "no model" };
-  opener.textContent = names[phase ?? ""] ?? model ?? (isGone ? "not connected" : "connecting …");
+  const names = { starting: "Starting …", failed: "No model" };
+  opener.textContent = names[phase ?? ""] ?? model ?? (isGone ? "Not connected" : "Connecting …");
   opener.disabled = phase !== "ready" || isGone;
-  const trial = state.is_trial ? "a small trial model with poor answers; " : "";
-  opener.title = model ? `${model}: ${trial}choose another model` : "";
+  const trial = state.is_trial ? "a small trial model with poor answers. " : "";
+  opener.title = model ? `${model}: ${trial}Choose another model.` : "";
   opener.toggleAttribute("data-trial", Boolean(state.is_trial) && phase === "ready");
   dot.dataset.state = isGone ? "gone" : dotState(state);
 }

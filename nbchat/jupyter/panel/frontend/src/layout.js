@@ -4,7 +4,7 @@ import { button, iconButton, newToken, tag } from "./dom.js";
 
 /** @typedef {ReturnType<typeof frame>} Parts */
 
-export const SILENT = "The kernel is not responding: it is running a cell or has stopped";
+export const SILENT = "The kernel isn't responding. It's running a cell or has stopped.";
 
 const FOREIGN =
   "This page and the kernel have different versions of nbchat. Reload the page.";

@@ -56,7 +56,7 @@ export class MemoryDialog extends Dialog {
     const unfound = linkValues(story, values);
     const rest = kept ? ` ${plural(kept, "newer message")} follow word for word.` : "";
     const about = tag("p", "nbc-memory-about", {}, `The model reads this instead of the first ${plural(covered, "message")}.${rest}`);
-    const hint = unfound ? ` ${plural(unfound, "value")} of this text not found in any message; check before you rely on it.` : "";
+    const hint = unfound ? ` ${plural(unfound, "value")} of this text isn't in any message. Check before you rely on it.` : "";
     this.seen.replaceChildren(about, story);
     if (facts) this.seen.append(linkSources(fromHtml(facts)));
     this.status.textContent = `Click a value or a line to open the message it comes from.${hint}`;

@@ -39,7 +39,7 @@ const LABELS = {
   edit: ["Edit", "Edit this message and continue from here"],
   regenerate: ["Regenerate", "Generate another answer"],
   pin: ["Pin", "Keep this word for word in every compaction"],
-  exclude: ["Exclude", "Hide this message from the model; nothing is deleted"],
+  exclude: ["Exclude", "Hide this message from the model without deleting it"],
   include: ["Include", "Show this message to the model again"],
   compact: ["Compact up to here", "Compact this message and all before it"],
 };
@@ -49,7 +49,7 @@ const LABELS = {
  */
 const WORDS = {
   view: ["View", "What the model sees now, beside all messages"],
-  undo: ["Undo", "Undo this: the model sees what it saw before"],
+  undo: ["Undo", "Undo this, so that the model sees what it saw before"],
   redo: ["Redo", "Redo this"],
   editSummary: ["Edit", "Edit the summary that the model sees"],
   regenerateSummary: ["Regenerate", "Generate another summary"],
@@ -300,7 +300,7 @@ export function addAgainButton(note) {
 export function addRulesAnswers(card) {
   if (!card.matches(".nbc-rules")) return;
   const use = button("nbc-primary", "Use these rules", "Send them to the model from the next message on");
-  const ignore = button("", "Not now", "The model does not see them; /rules use changes that");
+  const ignore = button("", "Not now", "The model doesn't see them. /rules use changes that.");
   [use.dataset.answer, ignore.dataset.answer] = ["use", "ignore"];
   card.append(tag("div", "nbc-decision", { role: "group", "aria-label": "Use these rules?" }, use, ignore));
 }

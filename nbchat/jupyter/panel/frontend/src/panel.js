@@ -355,7 +355,7 @@ class Panel {
       this.parts.input.focus();
     };
     const edit = iconButton("nbc-queued-edit", "edit", "Edit", "Move it back into the message box");
-    const remove = iconButton("nbc-queued-remove", "close", "Remove", "Do not send it");
+    const remove = iconButton("nbc-queued-remove", "close", "Remove", "Don't send it");
     edit.addEventListener("click", () => withdraw(true));
     remove.addEventListener("click", () => withdraw(false));
     return tag("li", "nbc-queued", {}, tag("span", "", { dir: "auto" }, text.slice(0, QUEUED_SHOWN)), edit, remove);

@@ -37,7 +37,7 @@ export class RunNotice {
    */
   wait(token, text, withdraw) {
     if (!text) return this.hide(token);
-    const undo = button("nbc-withdraw-run", "Withdraw", "Do not run the model's cell");
+    const undo = button("nbc-withdraw-run", "Withdraw", "Don't run the model's cell");
     undo.addEventListener("click", () => {
       this.hide(token);
       withdraw();
@@ -64,13 +64,13 @@ export class RunNotice {
 
   /** @param {string} name @param {Kernel} kernel */
   offerRestart(name, kernel) {
-    const restart = button("nbc-restart", "Restart kernel", "All variables are lost");
+    const restart = button("nbc-restart", "Restart kernel", "Restart the kernel. All variables are lost.");
     const leave = button("nbc-leave", "Let it run", "Hide this line");
     restart.addEventListener("click", () => {
       this.hide("stop");
       kernel.restart();
     });
     leave.addEventListener("click", () => this.hide("stop"));
-    this.show("stop", `${name} does not stop. Restart the kernel? Its variables are lost.`, restart, leave);
+    this.show("stop", `${name} doesn't stop. Restart the kernel and lose its variables?`, restart, leave);
   }
 }

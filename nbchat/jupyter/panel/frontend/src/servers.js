@@ -7,7 +7,7 @@ import { button, plural, pressedIn, tag } from "./dom.js";
 /** @import { ChatPanel } from "./panel.js" */
 
 const NONE =
-  "No MCP server is configured. Add servers to .jupyter/mcp_settings.json or mcp.json " +
+  "No MCP servers are configured. Add them to .jupyter/mcp_settings.json or mcp.json " +
   "beside the notebook, or set mcp_file to another file.";
 
 export class ServersDialog extends Dialog {
@@ -65,8 +65,8 @@ function serverRow({ name, address, origin, problem, is_connected: isConnected, 
     about.append(tag("details", "nbc-server-tools", {}, tag("summary", "", {}, "Tools"), tag("ul", "", {}, ...rows)));
   }
   const [label, title] = isConnected
-    ? ["Disconnect", "End the connection; its tools are no longer offered to the model"]
-    : ["Connect", "Start or reach this server, and offer its tools to the model"];
+    ? ["Disconnect", "Disconnect and stop offering its tools to the model"]
+    : ["Connect", "Connect and offer its tools to the model"];
   const step = button("", label, title);
   step.dataset.name = name;
   step.setAttribute("aria-label", `${label}: ${name}`);

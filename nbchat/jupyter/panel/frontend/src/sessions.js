@@ -20,7 +20,7 @@ export class SessionsDialog extends Dialog {
     this.list = tag("ul", "nbc-session-list", { "aria-label": "Sessions" });
     const scrolling = { tabindex: "0", role: "region", "aria-label": "Sessions" };
     this.scroller = tag("div", "nbc-history-scroller", scrolling, this.list);
-    this.create = button("", "New session", "Start a new session; this one is kept");
+    this.create = button("", "New session", "Start a new session and keep this one");
     const bar = tag("div", "nbc-search", {}, this.search, this.status, this.create);
     this.content.append(bar, this.scroller);
     this.footer.remove();
@@ -254,7 +254,7 @@ function sessionButtons(title, isCurrent, versions) {
 
 /** @param {string} versions */
 function warning(versions) {
-  return versions ? `All ${versions} will be deleted; this cannot be undone.` : "This cannot be undone.";
+  return versions ? `All ${versions} will be deleted. This can't be undone.` : "This can't be undone.";
 }
 
 /** @param {Element} row */

@@ -86,7 +86,7 @@ export class Start {
     trial.addEventListener("click", () => this.panel.command(`/model ${model}`));
     if (!isTrial || megabytes) row.append(trial);
     row.append(choose);
-    if (!isInstalled) row.append(tag("p", "nbc-empty-hint", {}, `${model} needs the package xllamacpp: run %pip install xllamacpp in a cell`));
+    if (!isInstalled) row.append(tag("p", "nbc-empty-hint", {}, `${model} needs the package xllamacpp. Run %pip install xllamacpp in a cell.`));
     return row;
   }
 
