@@ -50,7 +50,7 @@ OUTSIDE = {
     "acp": {"cli.acp"},
     "jupyter_ai_acp_client": {"cli.persona"},
     "jupyter_ai_persona_manager": {"cli.persona"},
-    "mcp": {"agent.mcp"},
+    "mcp": {"agent.mcp", "jupyter.notebook_mcp"},
     "papermill": {"cli.run"},
     "opentelemetry": {"agent.telemetry"},
     "latex2mathml": {"rendering.math"},

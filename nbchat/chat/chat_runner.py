@@ -35,6 +35,7 @@ from nbchat.chat.chat_events import (
     Stopping,
     TurnStarted,
 )
+from nbchat.chat.control_socket import Action as ControlAction
 from nbchat.chat.control_socket import ControlSocket, new_chat_id
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Event, TurnFailed, TurnFinished
@@ -117,12 +118,12 @@ class ChatRunner:
             lambda: (agent := self._current_agent) and agent.approve,
             lambda pending: self._send(ApprovalsPending(pending)),
         )
-        actions = {
+        self._actions: dict[str, ControlAction] = {
             "stop": self._stop_remotely,
             "approve": self._approve_remotely,
             "deny": self._deny_remotely,
         }
-        self._control_socket = ControlSocket(actions, self.chat_id)
+        self._control_socket = ControlSocket(self._actions, self.chat_id)
 
     @property
     def agent(self) -> Agent:
@@ -203,11 +204,17 @@ class ChatRunner:
         """Run a command on the calling thread; raises NbchatError if it fails."""
         return self._run_here(Job(line, self._command(line)))
 
+    def serve(self, name: str, action: ControlAction) -> None:
+        """Answer requests of other processes by this name, too."""
+        self._actions[name] = action
+
     def warm_up(self) -> None:
         """Build the agent in the background and let its provider load what it needs.
 
-        An error is shown with the first message.
+        An error is shown with the first message. Other processes reach the chat now.
         """
+        if not self._is_closed:
+            self._control_socket.open()
         with self._changed:
             if self._agent is None and not self._is_closed and not self.is_busy:
                 self._queue.append(Job("", self._warm_up))

@@ -11,8 +11,8 @@ the machine cannot reach, and the system tells each side who the other is. Elsew
 Windows, in a shared folder, below a long path) it is a port of the loopback address.
 
 A request is a line of JSON each way: {"secret": ..., "action": "stop"} and
-{"done": true} or {"error": "..."}. A file that outlives its kernel is harmless:
-nothing at its address knows the secret.
+{"done": true} or {"error": "..."}; what an action returns is the "value" of the first.
+A file that outlives its kernel is harmless: nothing at its address knows the secret.
 """
 
 import asyncio
@@ -47,6 +47,8 @@ TIMEOUT_SECONDS = 1.0
 
 LINE_LIMIT_BYTES = 65_536
 
+ANSWER_LIMIT_BYTES = 1_000_000
+
 RETRY_SECONDS = 0.1
 """Until a connection is accepted again when there was no free file descriptor."""
 
@@ -79,7 +81,7 @@ class Address:
 
 
 Action = Callable[[Mapping[str, Any]], object]
-"""Runs a request; its NbchatError is the answer."""
+"""Runs a request; what it returns, or its NbchatError, is the answer."""
 
 
 class ControlSocket:
@@ -238,10 +240,10 @@ class ControlSocket:
 
     def _answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            self._actions[str(asked["action"])](asked)
+            value = self._actions[str(asked["action"])](asked)
         except NbchatError as error:
             return {"error": str(error)}
-        return {"done": True}
+        return {"done": True} if value is None else {"done": True, "value": value}
 
 
 def _note_fault(_loop: asyncio.AbstractEventLoop, fault: dict[str, Any]) -> None:
@@ -284,12 +286,40 @@ def send_action(
     raise NbchatError(refusals[0])
 
 
+def request_value(
+    kernel: str, action: str, *, chat_id: str, timeout_seconds: float, **details: object
+) -> object:
+    """What an action of one chat returns.
+
+    Raises ChatUnreachable when the chat does not listen or takes longer than the
+    timeout, and NbchatError when it refuses.
+    """
+    for address in _addresses(kernel, chat_id):
+        answer = _answer_of(address, action, details, timeout_seconds)
+        if answer and "error" in answer:
+            raise NbchatError(str(answer["error"]))
+        if answer and "done" in answer:
+            return answer.get("value")
+    raise ChatUnreachable(f"the chat {chat_id} of kernel {kernel} does not answer")
+
+
+def chats() -> list[tuple[str, str]]:
+    """The kernel and the id of each chat of this user that may listen."""
+    names = (file.stem.removeprefix("nbchat-") for file in _files("*", is_pattern=True))
+    parts = (name.rpartition("-") for name in names)
+    return [(kernel, chat) for kernel, _, chat in parts if kernel]
+
+
 def _answer_of(
-    address: Address, action: str, details: Mapping[str, object]
+    address: Address,
+    action: str,
+    details: Mapping[str, object],
+    timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> dict[str, Any] | None:
     """The answer of one socket; None when nothing listens, or something else does."""
     try:
         with _connected(address) as connection:
+            connection.settimeout(timeout_seconds)
             request = {**details, "secret": address.secret, "action": action}
             connection.sendall(_encoded(request))
             found = json.loads(_line(connection))
@@ -392,9 +422,10 @@ def _unix_listener(path: Path) -> socket.socket:
     return listener
 
 
-def _files(kernel: str, chat_id: str = "") -> list[Path]:
+def _files(kernel: str, chat_id: str = "", *, is_pattern: bool = False) -> list[Path]:
     chats = glob.escape(chat_id) or "*"
-    return sorted(_folder().glob(f"nbchat-{glob.escape(kernel)}-{chats}.json"))
+    kernels = kernel if is_pattern else glob.escape(kernel)
+    return sorted(_folder().glob(f"nbchat-{kernels}-{chats}.json"))
 
 
 def _remove_stale(kernel: str) -> None:
@@ -427,6 +458,6 @@ async def _received_line(connection: socket.socket) -> bytes:
 
 
 def _line(sender: socket.socket) -> bytes:
-    """One line, or what arrived of it before the end or the limit."""
+    """An answer, or what arrived of it before the end or the limit."""
     with sender.makefile("rb") as stream:
-        return stream.readline(LINE_LIMIT_BYTES)
+        return stream.readline(ANSWER_LIMIT_BYTES)

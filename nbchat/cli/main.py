@@ -4,6 +4,7 @@ import argparse
 import io
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -94,6 +95,10 @@ def _parser() -> argparse.ArgumentParser:
         "acp", help="serve an editor or jupyter-ai (Agent Client Protocol, stdio)"
     )
     editor.set_defaults(command=_acp)
+    others = commands.add_parser(
+        "mcp", help="serve the open notebooks to other agents (MCP, stdio)"
+    )
+    others.set_defaults(command=_mcp)
     return parser
 
 
@@ -338,6 +343,11 @@ def _acp(_options: argparse.Namespace) -> None:
     from nbchat.cli.acp import serve  # noqa: PLC0415  # a second, an optional package
 
     serve()
+
+
+def _mcp(_options: argparse.Namespace) -> None:
+    """Serve the open notebooks on stdin and stdout until the client closes them."""
+    runpy.run_module("nbchat.jupyter.notebook_mcp", run_name="__main__")
 
 
 def _store() -> SessionStore:

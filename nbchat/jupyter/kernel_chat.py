@@ -41,6 +41,8 @@ from nbchat.conversation.turns import ends_with_answer
 from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.jupyter.cell_output import Conversation, KnownNotebook, RetryButton, show
 from nbchat.jupyter.notebook_context import NotebookContext, Outline, outline_of
+from nbchat.jupyter.notebook_mcp import ACTION, SharedNotebook
+from nbchat.jupyter.notebook_page import NO_PAGE
 from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.notebook_undo import NotebookUndo
 from nbchat.jupyter.panel.chat_ui import ChatUI
@@ -134,8 +136,7 @@ class KernelChat:
         self._undo = NotebookUndo(
             lambda: self.panel().page, lambda: self.runner.agent.session
         )
-        self.notebook.before_change = self._undo.before_change
-        self.notebook.after_change = self._undo.after_change
+        self._serve_notebook()
         self._is_in_cell = False
         """Whether the turn of a cell runs."""
         self._turns: dict[str, tuple[Session, int]] = {}
@@ -454,6 +455,29 @@ class KernelChat:
         shown = [RULES_FOUND.format(rules.name), *(f"    {each}" for each in lines)]
         print(terminal_text("\n".join([*shown, RULES_ANSWER])), flush=True)
         return hidden <= 0
+
+    def _serve_notebook(self) -> None:
+        """Keep what the model's tools change, and answer other agents."""
+        self.notebook.before_change = self._undo.before_change
+        self.notebook.after_change = self._undo.after_change
+        for_others = NotebookTools(
+            lambda: self.panel().page,
+            is_in_cell=lambda: self._is_in_cell,
+            contents=self._contents,
+        )
+        shared = SharedNotebook(
+            for_others,
+            self.runner,
+            path=notebook_name,
+            variables=self._namespace or dict,
+            find_page=self._find_page,
+        )
+        self.runner.serve(ACTION, shared.answer)
+
+    def _find_page(self) -> str:
+        if self._panel is None:
+            raise NbchatError(NO_PAGE)
+        return self._panel.page.find()
 
     def _undo_cells(self, turn: int, *, cell: str, view: str) -> list[LeftCell]:
         """Undo what a turn changed in the notebook, and save that it was undone."""
