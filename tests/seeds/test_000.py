@@ -467,7 +467,7 @@ def test_5_3_monitor_context_shows_every_part_total_threshold_and_percent(store)
     for name, tokens in usage.parts_of_total.items():
         assert f"  {LABELS[name]:17}{tokens:,} tokens" in text
     assert f"{usage.total:,} of 8,000 tokens ({usage.total / WINDOW:.1%})" in text
-    assert "; compacts at 6,000" in text
+    assert "compacts at 6,000" in text
 
 
 def lookup(order: str) -> str:
@@ -671,7 +671,7 @@ def test_7_3_fewer_than_ten_stay_where_ten_would_not_fit_and_it_is_said():
     record = compact(engine, session, says(SUMMARY))
     assert record.tokens_after < GUARD
     assert len(session.history) - 1 < 2 * KEPT
-    assert "newest messages are kept; more do not fit" in compaction_text(record)
+    assert "newest messages are kept, because more don't fit" in compaction_text(record)
 
 
 def test_7_3_the_percentage_can_be_set():
@@ -879,7 +879,7 @@ def test_8_1_the_user_sees_that_and_why_no_model_wrote_it():
     session = Session(said(30))
     record = compact(engine_of(), session, fails(RequestRefused("no such model")))
     assert WITHOUT_MODEL in compaction_text(record)
-    assert "no such model" in compaction_text(record)
+    assert "No such model" in compaction_text(record)
 
 
 def test_8_1_truncation_is_the_last_resort_and_says_what_is_missing():
@@ -911,7 +911,7 @@ def test_8_1_an_error_is_logged_in_the_session(store: SessionStore):
     )
     list(agent.run("Hello?"))
     text = replied(Commands(store)(agent, "/log"))
-    assert "- Reason: no such model" in text
+    assert "- Reason: No such model" in text
     assert "1 degraded" in text
 
 

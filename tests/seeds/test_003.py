@@ -695,7 +695,7 @@ def test_monitoring_writes_the_log_to_a_file_that_a_restart_does_not_change(
     until_compacted(agent, times=2)
     file = tmp_path / "SESSION_LOG.md"
     said = replied(Commands(store)(agent, f"/log {file}"))
-    assert said == f"written to {file}"
+    assert said == f"Saved to {file}."
     text = file.read_text(encoding="utf-8")
     assert text == replied(Commands(store)(agent, "/log"))
     assert text.count("## Token Usage @ ") == 2
