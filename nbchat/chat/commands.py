@@ -31,6 +31,7 @@ from nbchat.errors import (
     Stopped,
     StoreError,
 )
+from nbchat.providers.connect import refuse_unlisted
 from nbchat.providers.model_download import (
     WEIGHTS,
     fetched_megabytes,
@@ -393,7 +394,7 @@ class Commands:
 
     def _model(self, agent: Agent, name: str, stop: Stop) -> Reply:
         if name:
-            self.live_settings.use_model(agent, name)
+            self.live_settings.use_model(agent, name, refuse_unlisted)
         found = agent.provider.name
         weights = found.removeprefix("local:")
         if name and weights in WEIGHTS and not is_fetched(weights):

@@ -11,6 +11,7 @@ from nbchat.config.api_keys import Place
 from nbchat.config.layers import (
     BY_CONFIGURATION,
     changed_connection,
+    is_locked,
     refuse_locked,
     settings,
     trusted_addresses,
@@ -41,8 +42,8 @@ from nbchat.config.settings import (
 from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import Unconnected, default_model
+from nbchat.providers.endpoint import is_encrypted, server_of
 from nbchat.providers.provider_table import KINDS
-from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.storage.saved_settings import (
     THIS_SESSION,
     Change,
@@ -145,16 +146,37 @@ class LiveSettings:
         more = " The environment, configuration or code overrides it for now."
         return f"{done} for {whom}.{more * is_hidden}"
 
-    def use_model(self, agent: Agent, name: str) -> None:
+    def use_model(
+        self,
+        agent: Agent,
+        name: str,
+        check: Callable[[Provider], None] = lambda _provider: None,
+    ) -> None:
         """Continue the chat with another model and the settings stored for it.
 
-        This session keeps it after a restart, until another one is configured.
+        This session keeps it after a restart, until another one is configured. `check`
+        may refuse it.
         """
         refuse_locked(model=name)
-        target = replace(self._target(agent), model=name)
-        window = with_saved_settings(self.config, self._store, target).window
-        self._use(agent, connect_as(self.config, name, agent.provider, window=window))
+        window = self.window_of(name)
+        provider = connect_as(self.config, name, agent.provider, window=window)
+        check(provider)
+        self._use(agent, provider)
         self._keep_model(agent)
+
+    def use_provider(self, agent: Agent, provider: Provider, address: str) -> None:
+        """Continue the chat with a connected model, which this session keeps."""
+        self._use(agent, provider)
+        self._keep_model(agent, address)
+
+    def window_of(self, name: str) -> int | None:
+        """The window that is set for a model."""
+        return with_saved_settings(self.config, self._store, Target(name)).window
+
+    @property
+    def locked_address(self) -> str:
+        """The address at which a site lets every model be reached; or empty."""
+        return self.config.base_url if is_locked("base_url") else ""
 
     def use_key(self, agent: Agent, kind: str, key: str) -> Place:
         """Continue with a key that a person typed, and a model of its provider.
@@ -183,24 +205,26 @@ class LiveSettings:
         Only to an address that this person typed, or that comes from their environment
         or a site file, and never by plain HTTP to another machine. Raises ConfigError.
         """
-        config, provider = self.config, agent.provider
-        if not isinstance(provider, SdkProvider):
-            raise ConfigError(f"{provider.name} takes no key.")
-        server, url = provider.endpoint.server, provider.own_address
+        provider, name = agent.provider, agent.provider.name
+        url = getattr(provider, "own_address", "")
+        self.allow_key(url, kind_of(name))
+        window = self.in_force(agent).window
+        self._use(agent, connected(self.config, name, base_url=url, window=window))
+
+    def allow_key(self, address: str, kind: str = "openai") -> None:
+        """Let a server have the provider's key in this kernel; raises ConfigError."""
+        config, server = self.config, server_of(address)
         if "api_key_hosts" in config.locks:
             file = config.locks["api_key_hosts"]
             raise ConfigError(f"{file} doesn't allow sending a key to {server}.")
-        if not provider.endpoint.is_encrypted:
+        if not is_encrypted(address):
             raise ConfigError(f"{server} is reached by plain HTTP. Use https:// first.")
-        if url not in trusted_addresses(config, kind_of(provider.name)):
+        if address not in trusted_addresses(config, kind):
             raise ConfigError(
                 f"The address of {server} was set by code in this notebook. To send "
                 "your key there, type the address in Models."
             )
         config.keys.servers += (server,)
-        window = self.in_force(agent).window
-        name = provider.name
-        self._use(agent, connected(config, name, base_url=url, window=window))
 
     def reread(self, agent: Agent) -> None:
         """Follow what the environment and site files say of the model by now.
@@ -221,9 +245,13 @@ class LiveSettings:
             url = self.config.base_url
             self._use(agent, connected(self.config, "", base_url=url, window=window))
 
-    def _keep_model(self, agent: Agent) -> None:
+    def _keep_model(self, agent: Agent, address: str | None = None) -> None:
         if session_id := self._session(agent):
-            keep_model(self.config, self._store, session_id, agent.provider.name)
+            provider = agent.provider
+            if address is None:
+                address = getattr(provider, "own_address", "")
+            chosen = (provider.name, address)
+            keep_model(self.config, self._store, session_id, chosen)
 
     def use_policy(self, agent: Agent, name: str) -> None:
         """Choose a policy for this session alone, also after a restart.
@@ -248,7 +276,7 @@ class LiveSettings:
         stays; each session is kept with the one it is continued with.
         """
         each_has = (before, self._session(agent))
-        if any(kept_model(self.config, self._store, each) for each in each_has):
+        if any(kept_model(self.config, self._store, each)[0] for each in each_has):
             self._keep_model(agent)
         own = {each: session_scope(each) for each in (before, self._session(agent))}
         if before and copies:

@@ -24,6 +24,9 @@ from nbchat.providers.tokens import CHARACTERS
 
 logger = logging.getLogger(__name__)
 
+NO_KEY = "no key found"
+"""Why the embedded model was taken."""
+
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII)
 
 Namespace = Callable[[], Mapping[str, object]]
@@ -88,7 +91,7 @@ def model_origin(config: NbChat) -> str:
     name = default_model()
     variables = (each for each, model in DEFAULT_MODELS.items() if model == name)
     found = next((each for each in variables if os.environ.get(each)), "")
-    return f"key in {found}" if found else "no key found"
+    return f"key in {found}" if found else NO_KEY
 
 
 def build_engine(

@@ -30,6 +30,7 @@ from nbchat.chat.chat_events import ChatEvent, RulesOffered
 from nbchat.chat.chat_runner import Action, ChatRunner
 from nbchat.chat.commands import Commands
 from nbchat.chat.live_changes import LiveSettings
+from nbchat.chat.models import Models
 from nbchat.chat.project_rules import ProjectRules
 from nbchat.config.api_keys import Place
 from nbchat.config.settings import NbChat
@@ -117,6 +118,7 @@ class KernelChat:
             changed=self._follow_settings,
         )
         self.commands = Commands(self.store, self.live_settings)
+        self._models = Models(self.live_settings)
         self._uses_rules = config.rules_files
         self._rules = ProjectRules(
             self.store, is_on=lambda: self._uses_rules, offer=self._offer_rules
@@ -158,7 +160,7 @@ class KernelChat:
                 branch=self.commands.branch,
                 use_key=self._use_key,
                 send_key=self._send_key,
-                has_key=self.config.keys.has,
+                models=lambda: self._models,
                 store=self.store,
                 servers=self.commands.servers.listed,
                 notebook=self.context,

@@ -11,7 +11,7 @@ from nbchat.conversation.entries import REQUESTED, Entry, Usage
 from nbchat.conversation.events import Delta
 from nbchat.conversation.tools import Tool
 from nbchat.errors import ConfigError
-from nbchat.providers.model_info import ModelInfo
+from nbchat.providers.model_info import ModelInfo, ServedModel
 from nbchat.providers.request_options import RequestOptions
 from nbchat.providers.tokens import IMAGE_TOKENS, TokenCounter
 
@@ -120,6 +120,14 @@ class ChecksOptions(Protocol):
 
     def untaken(self, options: RequestOptions) -> list[str]:
         """Options that the API does not have; requests are sent without them."""
+
+
+@runtime_checkable
+class ListsModels(Protocol):
+    """A provider whose server describes the models that it has."""
+
+    def catalog(self) -> list[ServedModel]:
+        """The models, the newest first; raises ProviderError."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Connect to a model by its name, and list the models that can be chosen.
+"""Connect to a model by its name.
 
 The module of a provider, and with it its SDK, is imported when it is first connected.
 """
@@ -9,15 +9,20 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Unpack
 
 from nbchat.errors import ConfigError, NbchatError
-from nbchat.providers.base import Provider, ReplyStream, Request, estimated_tokens
+from nbchat.providers.base import (
+    ListsModels,
+    Provider,
+    ReplyStream,
+    Request,
+    estimated_tokens,
+)
 from nbchat.providers.endpoint import ReadKey, given_key
-from nbchat.providers.model_info import ModelInfo, chat_models, model_info, retirement
+from nbchat.providers.model_info import ModelInfo, ServedModel, model_info, retirement
 from nbchat.providers.provider_table import (
     CHAT,
     KINDS,
@@ -39,8 +44,14 @@ DEFAULT_MODELS = {
 }
 EMBEDDED_MODEL = "local:smollm2"
 
-TIMEOUT_SECONDS = 6.0
-"""For a server's whole list of models; twice the timeout of one of its pages."""
+LIST_SECONDS = 6.0
+"""For a server's list of models."""
+
+NEAREST = 3
+"""Names that are shown instead of a wrong one."""
+
+UNLISTED = ("azure", "bedrock", "vertex", "local")
+"""Providers whose servers do not list what they serve."""
 
 
 def default_model() -> str:
@@ -121,85 +132,60 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
-@dataclass(frozen=True, slots=True)
-class ModelList:
-    """Names as `/model` takes them, those of the current server first."""
-
-    models: tuple[str, ...]
-    problem: str = ""
-    """Why the models of the current server are missing."""
-
-
-def list_models(
-    provider: Provider,
-    *,
-    timeout_seconds: float = TIMEOUT_SECONDS,
-    has_key: Callable[[str], bool] | None = None,
-) -> ModelList:
-    """The models of a provider's server, and some of others with a key; never raises.
-
-    `has_key` says of which providers there is a key; without it the environment does.
-    A slow or failing server costs a few seconds and one line.
-    """
-    kind = provider.name.partition(":")[0]
-    listing = _Listing(provider)
-    listing.start()
-    listing.join(timeout_seconds)
-    problem = listing.problem
-    if not (problem or listing.models):
-        problem = "The server lists no models. Enter the name of one."
-    if listing.is_alive():
-        problem = (
-            f"The server didn't list its models within {timeout_seconds:.0f} s. "
-            "Enter the name of one."
-        )
-    listed = [_qualified(kind, model) for model in listing.models]
-    others = [*_with_keys(has_key or _has_variable, besides=kind), *_embedded()]
-    names = dict.fromkeys([*listed, *others])
-    return ModelList(tuple(names), problem)
-
-
-class _Listing(threading.Thread):
+class Listing(threading.Thread):
     """Asks a server for its models; abandoned when it takes too long."""
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, connect: Callable[[], Provider]) -> None:
+        """Ask nothing before it is started."""
         super().__init__(name="nbchat-models", daemon=True)
-        self._provider = provider
-        self.models: list[str] = []
-        self.problem = ""
+        self._connect = connect
+        self.served: list[ServedModel] = []
+        self.fault: NbchatError | None = None
 
     def run(self) -> None:
+        """Ask the server; a fault is kept."""
         try:
-            self.models = self._provider.models()
+            provider = self._connect()
+            if isinstance(provider, ListsModels):
+                self.served = provider.catalog()
         except NbchatError as error:
-            self.problem = error.line
+            self.fault = error
 
 
-def _qualified(kind: str, model: str) -> str:
-    return model if model.startswith(f"{kind}:") else f"{kind}:{model}"
+def listed(connect: Callable[[], Provider]) -> Listing:
+    """What a server said of its models within a few seconds."""
+    listing = Listing(connect)
+    listing.start()
+    listing.join(LIST_SECONDS)
+    return listing
 
 
-def _with_keys(has_key: Callable[[str], bool], *, besides: str) -> list[str]:
-    """Models of other providers that have a key."""
-    kinds = {model.partition(":")[0]: model for model in DEFAULT_MODELS.values()}
-    return [
-        f"{kind}:{name}"
-        for kind, usual in kinds.items()
-        if kind != besides and has_key(kind)
-        for name in dict.fromkeys([usual.partition(":")[2], *chat_models(kind)])
-    ]
+def refuse_unlisted(provider: Provider) -> None:
+    """Raise ConfigError for a model that its server does not list, with near names.
 
-
-def _has_variable(kind: str) -> bool:
-    """Whether the environment has the key of a provider."""
-    return any(
-        model.startswith(f"{kind}:") and os.environ.get(variable, "").strip()
-        for variable, model in DEFAULT_MODELS.items()
+    A server that lists none, or does not answer soon, refuses nothing here.
+    """
+    kind, _, name = provider.name.partition(":")
+    names = (
+        [] if kind in UNLISTED else [m.name for m in listed(lambda: provider).served]
+    )
+    if not names or any(_is_same(name, each) for each in names):
+        return
+    near = get_close_matches(name, names, NEAREST, cutoff=0.3) or names[:NEAREST]
+    where = getattr(provider, "host", kind)
+    raise ConfigError(
+        f"{where} has no model {name!r}. "
+        f"It has {', '.join(f'{kind}:{each}' for each in near)}."
     )
 
 
-def _embedded() -> list[str]:
-    return [EMBEDDED_MODEL] if find_spec("xllamacpp") else []
+def _is_same(name: str, listed: str) -> bool:
+    """Whether a name means a listed model: it may lack a date, or have an option."""
+    return (
+        name == listed
+        or listed.startswith((f"{name}-", f"{name}:", f"{name}@"))
+        or name.startswith(f"{listed}:")
+    )
 
 
 class Unconnected:

@@ -185,7 +185,7 @@ class Endpoint:
     @property
     def is_encrypted(self) -> bool:
         """Whether what is sent can be read on no other machine."""
-        return _is_safe(self.address, ())
+        return is_encrypted(self.address)
 
     @property
     def server(self) -> str:
@@ -314,6 +314,11 @@ def _is_safe(address: str, key_hosts: Collection[str]) -> bool:
 def _is_named(address: str, key_hosts: Collection[str]) -> bool:
     host = urlsplit(address).hostname or ""
     return bool({host, f"http://{host}"} & {*key_hosts})
+
+
+def is_encrypted(address: str) -> bool:
+    """Whether what is sent to an address can be read on no other machine."""
+    return _is_safe(address, ())
 
 
 def server_of(address: str) -> str:

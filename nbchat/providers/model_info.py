@@ -309,6 +309,15 @@ def _with_limits(info: ModelInfo) -> ModelInfo:
     return info
 
 
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model as its server lists it."""
+
+    name: str
+    window: int | None
+    owner: str
+
+
 def chat_models(kind: str) -> list[str]:
     """The current chat models of a provider in the price list."""
     listed = LISTED.get(kind)

@@ -12,7 +12,13 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from nbchat.providers.model_info import MILLION, SERVER, ModelInfo, Prices
+from nbchat.providers.model_info import (
+    MILLION,
+    SERVER,
+    ModelInfo,
+    Prices,
+    ServedModel,
+)
 from nbchat.providers.wire_format import Json, a_list, an_object, whole
 
 Ask = Callable[[str, Json | None], Any]
@@ -31,6 +37,16 @@ WINDOW_FIELDS = (
 """Names of a model's window in servers' lists of models."""
 
 LM_STUDIO_OWNER = "organization_owner"
+
+SERVERS = {
+    "library": "Ollama",
+    "ollama": "Ollama",
+    LM_STUDIO_OWNER: "LM Studio",
+    "vllm": "vLLM",
+    "llamacpp": "llama.cpp",
+    "sglang": "SGLang",
+}
+"""Servers by the owner of the models in their lists."""
 
 OLLAMA_DEFAULT = 4_096
 """Ollama's window without a setting of its own; longer requests are cut silently."""
@@ -157,11 +173,22 @@ def _ollama_window(shown: Json) -> int:
     return min(next(filter(None, trained), OLLAMA_DEFAULT), OLLAMA_DEFAULT)
 
 
-def newest_first(models: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The names of models; those of one day, or without one, by name."""
+def newest_first(models: Iterable[Mapping[str, Any]]) -> list[ServedModel]:
+    """Listed models; those of one day, or without one, by name."""
     by_name = sorted(models, key=lambda model: str(model["id"]))
     newest = sorted(by_name, key=_made_at, reverse=True)
-    return [str(model["id"]) for model in newest]
+    return [
+        ServedModel(
+            str(model["id"]), listed_window(dict(model)), str(model.get("owned_by", ""))
+        )
+        for model in newest
+    ]
+
+
+def server_named_by(models: Iterable[ServedModel]) -> str:
+    """The software that serves models, by the owner it gives them; empty if unknown."""
+    owners = {each.owner for each in models}
+    return next((name for owner, name in SERVERS.items() if owner in owners), "")
 
 
 def _made_at(model: Mapping[str, Any]) -> float:

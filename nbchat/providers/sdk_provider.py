@@ -52,7 +52,7 @@ from nbchat.providers.error_mapping import (
     unlisted,
     wrong_body,
 )
-from nbchat.providers.model_info import SERVER, ModelInfo, model_info
+from nbchat.providers.model_info import SERVER, ModelInfo, ServedModel, model_info
 from nbchat.providers.model_info_from_server import (
     listed_window,
     model_among,
@@ -342,6 +342,10 @@ class SdkProvider(ABC):
 
     def models(self) -> list[str]:
         """The models this server offers, the newest first where it dates them."""
+        return [each.name for each in self.catalog()]
+
+    def catalog(self) -> list[ServedModel]:
+        """The models of this server as it describes them, the newest first."""
         return self._inquire(lambda: newest_first(self._served_models()))
 
     @property

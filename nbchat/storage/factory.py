@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approve
-from nbchat.config.layers import refuse_locked, settings
+from nbchat.config.layers import is_locked, refuse_locked, settings
 from nbchat.config.policy_and_models import (
     Namespace,
     address_of,
@@ -70,12 +70,14 @@ def build_agent(
     config = config or settings()
     store = store or opened_store(config)
     session = session or Session()
-    chosen = kept_model(config, store, session.session_id)
+    chosen, address = kept_model(config, store, session.session_id)
     config = with_saved_settings(config, store, Target(chosen, session.session_id))
     system = config.system_prompt if system is None else system
     values = {name: getattr(config, name) for name in TABLE}
     refuse_locked(**values | {"system_prompt": system})
-    provider = _provider_of(config, chosen, connects_later=connects_later)
+    connect = partial(_provider_of, config, chosen, address)
+    model = chosen or configured_model(config)
+    provider = connected_or_not(model, connect) if connects_later else connect()
     agent = Agent(
         provider,
         tools=tools,
@@ -95,12 +97,13 @@ def build_agent(
     return agent
 
 
-def _provider_of(config: NbChat, chosen: str, *, connects_later: bool) -> Provider:
+def _provider_of(config: NbChat, chosen: str, address: str | None) -> Provider:
     """The provider of the model that was chosen before, else of the settings."""
     model = chosen or configured_model(config)
     url = address_of(config, chosen) if chosen else config.base_url
-    connect = partial(connected, config, model, base_url=url, window=config.window)
-    return connected_or_not(model, connect) if connects_later else connect()
+    if chosen and address is not None and not is_locked("base_url"):
+        url = address
+    return connected(config, model, base_url=url, window=config.window)
 
 
 def autosave_of(

@@ -11,6 +11,7 @@ from typing import Any
 
 from traitlets import TraitError
 
+from nbchat.config.layers import CHOICE
 from nbchat.config.policy_and_models import window_for
 from nbchat.config.settings import (
     MODEL_SETTINGS,
@@ -99,30 +100,44 @@ def with_saved_settings(
     return _merged(config, _stored(config, store, target, change), target)
 
 
-def keep_model(config: NbChat, store: SessionStore, session_id: str, name: str) -> None:
-    """Remember a session's model for after a restart; a store that fails is logged."""
+def keep_model(
+    config: NbChat, store: SessionStore, session_id: str, chosen: tuple[str, str]
+) -> None:
+    """Remember a session's model, by name and address, for after a restart.
+
+    A store that fails is logged.
+    """
     try:
-        chosen = [name, config.model]
-        store.set_setting(session_scope(session_id), CHOSEN_MODEL, chosen)
+        name, address = chosen
+        kept = [name, _configured(config), address]
+        store.set_setting(session_scope(session_id), CHOSEN_MODEL, kept)
     except StoreError as error:
         logger.warning("Can't keep the model for this session: %s", error)
 
 
-def kept_model(config: NbChat, store: SessionStore, session_id: str) -> str:
-    """The model chosen for a session; empty if another was configured or locked since.
+def kept_model(
+    config: NbChat, store: SessionStore, session_id: str
+) -> tuple[str, str | None]:
+    """The model chosen for a session, with its address; none is as configured.
 
-    An unreadable store has none.
+    The name is empty if another was configured or locked since. An unreadable store has
+    none.
     """
     if not session_id or "model" in config.locks:
-        return ""
+        return "", None
     try:
         found = store.settings([session_scope(session_id)]).get(CHOSEN_MODEL)
     except StoreError:
-        return ""
+        return "", None
     match found:
-        case (_, [str(name), configured]) if configured == config.model:
-            return name
-    return ""
+        case (_, [str(name), configured, *rest]) if configured == _configured(config):
+            return name, rest[0] if rest else None
+    return "", None
+
+
+def _configured(config: NbChat) -> str:
+    """The configured model; a choice for new chats concerns no chat with its own."""
+    return "" if config.origins.get("model") == CHOICE else config.model
 
 
 def settings_in_force(

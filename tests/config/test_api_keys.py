@@ -6,14 +6,12 @@ from nbchat.chat.live_changes import LiveSettings
 from nbchat.config.api_keys import KEY_VARIABLES, Keys
 from nbchat.config.layers import settings
 from nbchat.errors import ConfigError
-from nbchat.jupyter.panel.queries.choices import models_list
 from nbchat.providers.connect import DEFAULT_MODELS, problem_of
 from nbchat.providers.endpoint import KEYRING_SERVICE
 from nbchat.providers.provider_table import SERVICES
 from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.storage.factory import build_agent
 from nbchat.storage.store import SessionStore
-from nbchat.testing import ScriptedProvider
 
 KEY = "sk-ant-typed-0123456789"
 
@@ -83,14 +81,6 @@ def test_a_provider_has_a_key_that_was_typed_set_or_kept(monkeypatch):
     ring.set_password(KEYRING_SERVICE, "ANTHROPIC_API_KEY", KEY)
     monkeypatch.setattr("keyring.get_password", ring.get_password)
     assert keys.has("anthropic")
-
-
-def test_models_of_providers_with_a_typed_key_are_offered_as_such():
-    keys = Keys()
-    keys.add("gemini", KEY)
-    listed = models_list(ScriptedProvider(), keys.has)
-    assert any(name.startswith("gemini:") for name in listed.models)
-    assert [each.provider for each in listed.without_key] == ["anthropic", "openai"]
 
 
 def test_the_environment_comes_first_and_another_address_gets_nothing(monkeypatch):

@@ -24,7 +24,6 @@ from nbchat.agent.mcp import ServerState
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.chat_events import CellsUndone, ChatEvent
 from nbchat.chat.chat_runner import Action, ChatRunner, LoadAttachments, RunCommand
-from nbchat.config.api_keys import Keys
 from nbchat.conversation.cell_undo import LeftCell
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
@@ -44,6 +43,7 @@ from nbchat.jupyter.shell_contents import contents_of_notebook
 if TYPE_CHECKING:
     from nbchat.chat.commands import Commands
     from nbchat.jupyter.notebook_context import NotebookContext
+    from nbchat.chat.models import Models
     from nbchat.storage.saved_settings import SettingInForce
     from nbchat.storage.store import SessionStore
 
@@ -131,7 +131,7 @@ class ChatUI(anywidget.AnyWidget):
         settings: Settings | None = None,
         use_key: UseKey | None = None,
         send_key: Callable[[Agent], None] | None = None,
-        has_key: Callable[[str], bool] | None = None,
+        models: "Callable[[], Models] | None" = None,
         resolver: Resolver | None = None,
         branch: Branch | None = None,
         store: Store | None = None,
@@ -150,7 +150,7 @@ class ChatUI(anywidget.AnyWidget):
         `commands` these, the `settings` of its dialog, the MCP `servers` and what
         `@name` attaches are the notebook's, on their store; otherwise what is not
         given is not offered. `use_key` takes a key that was typed, `send_key` sends the
-        provider's to the chat's server, `has_key` says which providers have one, and
+        provider's to the chat's server, `models` can be chosen, and
         `resolver` resolves `@name`. A `runner` brings agent and commands; it runs on
         when the panel is closed. `undo_cells` undoes what a turn changed in the
         notebook, and `notebook` is what the model is told of it, unasked.
@@ -170,7 +170,8 @@ class ChatUI(anywidget.AnyWidget):
             resolver,
             use_key,
             send_key,
-            has_key or Keys().has,
+            models or own.models,
+            self.refresh,
             servers or own.servers,
             notebook,
         )
@@ -387,6 +388,7 @@ class NoCommands:
     settings: Settings | None = None
     servers: Callable[[], Iterable[ServerState]] | None = None
     store: Callable[[], Store] | None = None
+    models: "Callable[[], Models] | None" = None
     help_lines: CommandList = dict
 
     @staticmethod
@@ -430,6 +432,12 @@ class OwnCommands:
     def servers(self) -> list[ServerState]:
         """The MCP servers that are configured."""
         return self._loaded().servers.listed()
+
+    def models(self) -> "Models":
+        """The models that the chat can use."""
+        from nbchat.chat.models import Models  # noqa: PLC0415
+
+        return Models(self._loaded().live_settings)
 
     def store(self) -> "SessionStore":
         """The store of the sessions; one for the panel's whole life."""

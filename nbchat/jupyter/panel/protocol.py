@@ -21,6 +21,7 @@ from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from nbchat.compaction.triggers.context_breakdown import PartName
+from nbchat.config.api_keys import Place
 from nbchat.config.settings import Kind as SettingKind
 from nbchat.rendering.plain_text import displayable
 
@@ -215,7 +216,44 @@ class Settings(Question):
 
 @dataclass(frozen=True, slots=True)
 class Models(Question):
-    """Ask which models can be chosen; answered with models_list."""
+    """Ask which models can be chosen; answered with models_page."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskServer(Question):
+    """Ask a server for its models; answered with server_models or refused.
+
+    `address` is as it was typed; empty for the provider's own server. A `key` is kept
+    for it; with `sends_key` it gets the provider's.
+    """
+
+    provider: str
+    address: str
+    key: str
+    sends_key: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TestModel(Question):
+    """Send a model one short request; answered with model_tested or refused."""
+
+    __test__ = False  # it is no test of pytest
+
+    model: Text
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseModel(Question):
+    """Use a model; answered with model_chosen or refused.
+
+    `always` is for new chats, too. `unlisted` takes one that its server does not list.
+    """
+
+    model: Text
+    address: str
+    always: bool
+    unlisted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,6 +445,9 @@ ViewToKernel = (
     | Memory
     | Settings
     | Models
+    | AskServer
+    | TestModel
+    | ChooseModel
     | Servers
     | Sessions
     | Branches
@@ -591,15 +632,86 @@ class ProviderKey:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelsList(Answer):
-    """Names that /model takes; `problem` says why the server listed none.
+class Trial:
+    """The trial model, with 0 megabytes if nothing is to be fetched."""
 
-    `without_key` are providers whose key is neither set nor typed.
+    model: str
+    megabytes: Amount
+    is_installed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """A model, with its window in tokens and dollars for a million tokens."""
+
+    name: str
+    window: Amount | None
+    input_dollars: float | None
+    output_dollars: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProvider:
+    """A provider: where its key is, and the models of the price list."""
+
+    kind: str
+    name: str
+    variable: str
+    place: Place
+    needs_key: bool
+    models: tuple[ModelRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsPage(Answer):
+    """The chat's model, and all that can be chosen.
+
+    `address` is that of one's own server, without a login. `origin` says what named the
+    model, `window` is its context window, and `trial` the small model that needs none.
     """
 
-    models: tuple[str, ...]
+    model: str
+    address: str
+    origin: str
+    window: Amount | None
+    is_assumed: bool
+    is_locked: bool
+    providers: tuple[ModelProvider, ...]
+    trial: Trial
+
+
+@dataclass(frozen=True, slots=True)
+class ServerModels(Answer):
+    """What a server says it has; `problem` says in one line why it has none.
+
+    `variable` names the provider's key where a person may send that to the server.
+    """
+
+    provider: str
+    address: str
+    server: str
+    models: tuple[ModelRow, ...]
     problem: str
-    without_key: tuple[ProviderKey, ...]
+    wants_key: bool
+    variable: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTested(Answer):
+    """How a model answered one short request."""
+
+    model: str
+    seconds: float
+    tokens_per_second: float | None
+    calls_tools: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChosen(Answer):
+    """A model is in use; `text` says where."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -779,15 +891,6 @@ class Completions(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """The trial model, with 0 megabytes if nothing is to be fetched."""
-
-    model: str
-    megabytes: Amount
-    is_installed: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Suggestion:
     """A question about the notebook: what its button says, and what is sent."""
 
@@ -809,7 +912,7 @@ class KeyUsed(Answer):
     """The key is in use, with this model; `place` says where it is kept."""
 
     model: str
-    place: Literal["environment", "keyring", "kernel", "none"]
+    place: Place
 
 
 Kind = Literal["assistant", "thinking"]
@@ -1114,7 +1217,10 @@ KernelToView = (
     | SummaryText
     | MemoryView
     | SessionsList
-    | ModelsList
+    | ModelsPage
+    | ServerModels
+    | ModelTested
+    | ModelChosen
     | ServersList
     | StartOptions
     | BranchSwitches
@@ -1208,6 +1314,6 @@ def _encodable(value: Any) -> Any:
             return displayable(value)
         case tuple():
             return list(map(_encodable, value))
-        case bool() | int() | None:
+        case bool() | int() | float() | None:
             return value
     return {each.name: _encodable(getattr(value, each.name)) for each in fields(value)}

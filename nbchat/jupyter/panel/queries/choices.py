@@ -22,7 +22,6 @@ from nbchat.jupyter.panel.protocol import (
     Command,
     Completion,
     Completions,
-    ModelsList,
     PathsList,
     ProviderKey,
     Server,
@@ -34,8 +33,7 @@ from nbchat.jupyter.panel.protocol import (
     Suggestion,
     Trial,
 )
-from nbchat.providers.base import Provider
-from nbchat.providers.connect import EMBEDDED_MODEL, list_models, problem_of
+from nbchat.providers.connect import EMBEDDED_MODEL
 from nbchat.providers.model_download import WEIGHTS, is_fetched
 from nbchat.storage.saved_settings import SettingInForce
 
@@ -69,24 +67,6 @@ def settings_list(agent: Agent, settings: Settings) -> SettingsList:
     model = agent.provider.name
     shown = tuple(_setting(each) for each in settings(agent))
     return SettingsList(shown, provider=model.partition(":")[0], model=model)
-
-
-def models_list(provider: Provider, has_key: Callable[[str], bool]) -> ModelsList:
-    """Names that `/model` takes; `problem` says why the server listed none.
-
-    `has_key` says of which providers there is a key.
-    """
-    found = list_models(provider, has_key=has_key)
-    used = "" if problem_of(provider) else provider.name.partition(":")[0]
-    return ModelsList(
-        models=tuple(found.models),
-        problem=found.problem,
-        without_key=tuple(
-            ProviderKey(kind, variable, model_of(kind))
-            for kind, variable in KEY_VARIABLES.items()
-            if kind != used and not has_key(kind) and model_of(kind)
-        ),
-    )
 
 
 def servers_list(servers: Iterable[ServerState]) -> ServersList:
@@ -165,19 +145,24 @@ def _type(value: object) -> str:
 
 def start_options(resolver: Resolver | None) -> StartOptions:
     """Providers with their keys' variables, the trial model, and suggestions."""
-    name = EMBEDDED_MODEL.partition(":")[2]
     return StartOptions(
         providers=tuple(
             ProviderKey(kind, variable, model_of(kind))
             for kind, variable in KEY_VARIABLES.items()
             if model_of(kind)
         ),
-        trial=Trial(
-            model=EMBEDDED_MODEL,
-            megabytes=0 if is_fetched(name) else WEIGHTS[name].megabytes,
-            is_installed=find_spec("xllamacpp") is not None,
-        ),
+        trial=trial(),
         suggestions=tuple(suggestions(resolver) if resolver else ()),
+    )
+
+
+def trial() -> Trial:
+    """The small model that runs without a key, and what it takes to have it."""
+    name = EMBEDDED_MODEL.partition(":")[2]
+    return Trial(
+        model=EMBEDDED_MODEL,
+        megabytes=0 if is_fetched(name) else WEIGHTS[name].megabytes,
+        is_installed=find_spec("xllamacpp") is not None,
     )
 
 

@@ -8,25 +8,25 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import ServerState
 from nbchat.chat.attachments.mentions import Resolver
-from nbchat.config.api_keys import Keys, Place
+from nbchat.config.api_keys import Place
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.queries.choices import (
     CommandList,
     Settings,
     completions,
-    models_list,
     paths_list,
     servers_list,
     settings_list,
     start_options,
+    trial,
 )
 from nbchat.jupyter.panel.queries.context import (
     compaction_plan,
@@ -43,12 +43,21 @@ from nbchat.jupyter.panel.queries.history import (
     session_text,
     sessions_list,
 )
+from nbchat.jupyter.panel.queries.models import (
+    model_chosen,
+    model_tested,
+    models_page,
+    server_models,
+)
 from nbchat.jupyter.panel.queries.previews import Previews
 
 if TYPE_CHECKING:
     from nbchat.jupyter.notebook_context import NotebookContext
+    from nbchat.chat.models import Models
 
 logger = logging.getLogger(__name__)
+
+BY_CODE = "The code that made this chat chooses its model."
 
 Query = Callable[[Agent], protocol.Answer]
 
@@ -73,7 +82,9 @@ class Queries:
     resolver: Resolver | None = None
     use_key: UseKey | None = None
     send_key: Callable[[Agent], None] | None = None
-    has_key: Callable[[str], bool] = field(default_factory=lambda: Keys().has)
+    models: "Callable[[], Models] | None" = None
+    refresh: Callable[[], None] = lambda: None
+    """Shows what a query has changed of the agent."""
     servers: Callable[[], Iterable[ServerState]] | None = None
     notebook: "NotebookContext | None" = None
 
@@ -82,6 +93,7 @@ class Queries:
         others = (
             self._find_in_context,
             self._find_choices,
+            self._find_models,
             self._find_in_history,
             self._find_in_store,
             self._find_in_typing,
@@ -108,11 +120,31 @@ class Queries:
         match question:
             case protocol.Settings() if self.settings is not None:
                 return partial(settings_list, settings=self.settings)
-            case protocol.Models():
-                return lambda agent: models_list(agent.provider, self.has_key)
             case protocol.Servers() if servers := self.servers:
                 return lambda _agent: servers_list(servers())
         return None
+
+    def _find_models(self, question: protocol.Question) -> Query | None:
+        if (models := self.models) is None:
+            is_asked = isinstance(question, protocol.Models)
+            return (lambda _agent: protocol.Refused(BY_CODE)) if is_asked else None
+        match question:
+            case protocol.Models():
+                return lambda agent: models_page(agent, models(), trial())
+            case protocol.AskServer():
+                return lambda _agent: server_models(models(), question)
+            case protocol.TestModel():
+                return lambda _agent: model_tested(models(), question)
+            case protocol.ChooseModel():
+                return lambda agent: self._chosen(agent, models(), question)
+        return None
+
+    def _chosen(
+        self, agent: Agent, models: "Models", chosen: protocol.ChooseModel
+    ) -> protocol.ModelChosen:
+        answer = model_chosen(agent, models, chosen)
+        self.refresh()
+        return answer
 
     def _find_in_history(self, question: protocol.Question) -> Query | None:
         match question:

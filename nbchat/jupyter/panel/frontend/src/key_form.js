@@ -60,7 +60,7 @@ export class KeyReplacement {
     const { panel } = this;
     if (panel.isGone || panel.state.is_busy) return;
     const sent = pressedIn(event, ".nbc-send-key");
-    if (sent) this.ask({ type: "send_key" }, sent.parentElement);
+    if (sent) panel.send({ type: "send_key", token: this.newToken(sent.parentElement) });
     const replaced = pressedIn(event, ".nbc-replace-key");
     if (replaced) this.open(replaced);
   }
@@ -69,18 +69,20 @@ export class KeyReplacement {
   open(opener) {
     const note = opener.parentElement;
     const provider = note?.dataset.key ?? "";
-    const use = (/** @type {TypedKey} */ typed) => this.ask({ type: "use_key", ...typed }, note);
+    const use = (/** @type {TypedKey} */ typed) => {
+      this.panel.send({ type: "use_key", ...typed, token: this.newToken(note) });
+    };
     const { form, key } = keyForm({ providerOf: () => provider, use });
     opener.replaceWith(form);
     key.focus();
   }
 
-  /** @param {{ type: "send_key" } | { type: "use_key" } & TypedKey} question @param {HTMLElement | null} note */
-  ask(question, note) {
+  /** @param {HTMLElement | null} note where a refusal is shown */
+  newToken(note) {
     this.token = newToken();
     this.status.textContent = "";
     note?.append(this.status);
-    this.panel.send({ ...question, token: this.token });
+    return this.token;
   }
 
   /** @param {Answer} message */

@@ -1,0 +1,306 @@
+"""The models that can be chosen: providers with keys, servers of one's own, and a test.
+
+The panel's page of models asks here. What is chosen is for one chat, or for all new
+chats: then it is a file in the person's own Jupyter folder, which agents in Python
+follow, too.
+"""
+
+import threading
+import time
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from urllib.parse import urlsplit
+
+from nbchat.agent.agent import Agent
+from nbchat.chat.live_changes import LiveSettings
+from nbchat.config.api_keys import KEY_VARIABLES, Place
+from nbchat.config.layers import CHOICE, choose_model, refuse_locked
+from nbchat.config.policy_and_models import (
+    NO_KEY,
+    configured_model,
+    connected,
+    model_origin,
+)
+from nbchat.config.settings import without_login
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import TextDelta, ThinkingDelta
+from nbchat.conversation.tools import tool
+from nbchat.errors import (
+    AuthenticationFailed,
+    NbchatError,
+    ProtocolFault,
+    RequestRefused,
+    Stopped,
+)
+from nbchat.providers.base import Provider, Reply, Request
+from nbchat.providers.connect import (
+    LIST_SECONDS,
+    Listing,
+    listed,
+    refuse_unlisted,
+)
+from nbchat.providers.endpoint import PRODUCTS, check_url, is_loopback, server_of
+from nbchat.providers.model_info import ServedModel, chat_models, model_info
+from nbchat.providers.model_info_from_server import server_named_by
+from nbchat.providers.provider_table import SERVICES, service_of
+
+TEST_SECONDS = 60.0
+"""For the answer to a test: a server may have to load the model first."""
+
+TEST_PROMPT = (
+    "Write the numbers from one to twelve in words. Then call the tool `report` once."
+)
+
+OPEN = ("ollama", "lmstudio", "vllm")
+"""Servers that usually run on this machine and need no key."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """A model with what is known of it before it is used."""
+
+    name: str
+    window: int | None
+    dollars: tuple[float, float] | None
+    """Of a million input and output tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownProvider:
+    """A provider, with its key's place and the models of the price list."""
+
+    kind: str
+    name: str
+    variable: str
+    place: Place
+    needs_key: bool
+    models: tuple[KnownModel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReport:
+    """What a server says of itself."""
+
+    kind: str
+    address: str
+    server: str
+    """Its software, or its name and port."""
+    models: tuple[KnownModel, ...] = ()
+    problem: str = ""
+    wants_key: bool = False
+    variable: str = ""
+    """The variable with the provider's key, if that can be sent to this server."""
+    place: Place = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class TestReport:
+    """How a model answered one short request."""
+
+    __test__ = False  # it is no test of pytest
+
+    seconds: float
+    """Until the first words."""
+    tokens_per_second: float | None
+    calls_tools: bool
+    model: str
+
+
+class Models:
+    """The models that one chat can use."""
+
+    def __init__(self, live: LiveSettings) -> None:
+        """Ask nothing yet."""
+        self._live = live
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a site decides on the model, or where it is."""
+        return bool({"model", "base_url"} & self._live.config.locks.keys())
+
+    def providers(self) -> list[KnownProvider]:
+        """Providers that take a key, those with one first, then local servers."""
+        found = [self._provider(kind) for kind in KEY_VARIABLES]
+        return sorted(
+            found, key=lambda each: (not each.needs_key, each.place == "none")
+        )
+
+    def origin(self, agent: Agent) -> str:
+        """Why the chat has this model, as it is shown to a person."""
+        config, name = self._live.config, agent.provider.name
+        own = getattr(agent.provider, "own_address", "")
+        if name == configured_model(config) and own in ("", config.base_url):
+            origin = model_origin(config)
+            return "" if origin == NO_KEY else origin
+        other = f"; {model_origin(config)} names {config.model}" if config.model else ""
+        return f"chosen for this chat{other}"
+
+    def served(
+        self, kind: str, typed: str, key: str = "", *, sends_key: bool = False
+    ) -> ServerReport:
+        """Ask a server for its models; a fault is one line of the report.
+
+        The address counts as typed by the person. `key` is kept for it; with
+        `sends_key` it gets the provider's key. Raises ConfigError for what cannot be an
+        address or a key.
+        """
+        config, address = self._live.config, self._whole(whole_address(typed, kind))
+        if address:
+            refuse_locked(base_url=address)
+            config.keys.addresses += (address,)
+        if key:
+            config.keys.add(kind, key, base_url=address)
+        if sends_key:
+            self._live.allow_key(address)
+        listing = listed(lambda: self._any_of(kind, address))
+        return self._reported(kind, address, listing)
+
+    def test(self, name: str, address: str) -> TestReport:
+        """Send one short request; raises NbchatError with why it failed."""
+        provider = self._connected(name, address)
+        try:
+            return _tested(provider, with_tool=True)
+        except RequestRefused:  # some servers refuse tools outright
+            return _tested(provider, with_tool=False)
+
+    def choose(
+        self, agent: Agent, name: str, address: str, *, always: bool, unlisted: bool
+    ) -> str:
+        """Use a model for this chat, or for all new chats too; says what was done.
+
+        A name that the server does not list is refused with the nearest ones, unless
+        `unlisted` allows it. Raises NbchatError.
+        """
+        provider = self._connected(name, address)
+        if not unlisted:
+            refuse_unlisted(provider)
+        address = self._whole(address)
+        self._live.use_provider(agent, provider, address)
+        if not always:
+            return f"{name} answers in this chat."
+        choose_model(name, address)
+        origin = self._live.config.origins.get("model", CHOICE)
+        if origin != CHOICE:
+            return f"Saved, but new chats still use the model of the {origin}."
+        return f"{name} answers in this chat and in new ones."
+
+    def _whole(self, address: str) -> str:
+        """An address with the login that was typed or set with it."""
+        config = self._live.config
+        known = (*config.keys.addresses, config.base_url)
+        return next((n for n in known if n and without_login(n) == address), address)
+
+    def _provider(self, kind: str) -> KnownProvider:
+        service = next(each for each in SERVICES if each.kind == kind)
+        names = chat_models(kind) if kind not in OPEN and kind != "openrouter" else []
+        return KnownProvider(
+            kind,
+            PRODUCTS.get(kind, kind),
+            KEY_VARIABLES[kind],
+            self._live.config.keys.place(kind),
+            service.needs_key,
+            tuple(_known(f"{kind}:{name}") for name in names),
+        )
+
+    def _connected(self, name: str, address: str) -> Provider:
+        address = self._whole(address)
+        refuse_locked(model=name, **({"base_url": address} if address else {}))
+        window = self._live.window_of(name)
+        config = self._live.config
+        url = address or self._live.locked_address
+        return connected(config, name, base_url=url, window=window)
+
+    def _any_of(self, kind: str, address: str) -> Provider:
+        """A provider of a server, to ask for its models: any name will do."""
+        return connected(self._live.config, f"{kind}:any", base_url=address)
+
+    def _reported(self, kind: str, address: str, listing: Listing) -> ServerReport:
+        keys, where = self._live.config.keys, server_of(address) or PRODUCTS[kind]
+        if listing.is_alive():
+            problem = f"{where} didn't list its models within {LIST_SECONDS:.0f} s."
+            return ServerReport(kind, without_login(address), where, problem=problem)
+        fault, served = listing.fault, listing.served
+        wants_key = isinstance(fault, AuthenticationFailed)
+        is_withheld = wants_key and type(fault) is not AuthenticationFailed
+        problem = fault.line if fault else ""
+        if isinstance(fault, ProtocolFault):
+            problem = f"{where} doesn't answer as a model server. Check the address."
+        if not (served or fault):
+            problem = f"{where} lists no models. Enter the name of one."
+        return ServerReport(
+            kind,
+            without_login(address),
+            server_named_by(served) or where,
+            tuple(map(partial(_served, kind, is_own=bool(address)), served)),
+            problem,
+            wants_key,
+            KEY_VARIABLES.get(kind, "") if is_withheld else "",
+            keys.place(kind, address),
+        )
+
+
+def whole_address(typed: str, kind: str = "openai") -> str:
+    """The address that a person means: with a scheme, and a path as servers have it.
+
+    Empty for an empty one. Raises ConfigError if it cannot be one.
+    """
+    typed = typed.strip()
+    if not typed:
+        return ""
+    if "://" not in typed:
+        host = urlsplit(f"//{typed}").hostname or ""
+        typed = f"{'http' if is_loopback(host) else 'https'}://{typed}"
+    check_url(typed, "The address")
+    is_bare = not urlsplit(typed).path.strip("/")
+    return typed.rstrip("/") + ("/v1" if is_bare and kind != "anthropic" else "")
+
+
+def _known(name: str) -> KnownModel:
+    """What the price list has about a model of a provider."""
+    kind, _, model = name.partition(":")
+    info = model_info(model, provider=service_of(kind, model).price_list or None)
+    dollars = (info.prices.input, info.prices.output) if info.prices else None
+    return KnownModel(name, info.window, dollars)
+
+
+def _served(kind: str, served: ServedModel, *, is_own: bool) -> KnownModel:
+    """What is known of a model that a server lists; one's own has no price."""
+    known = _known(f"{kind}:{served.name.removeprefix(f'{kind}:')}")
+    known = replace(known, window=served.window or known.window)
+    return replace(known, dollars=None) if is_own else known
+
+
+def _tested(provider: Provider, *, with_tool: bool) -> TestReport:
+    stop = threading.Event()
+    limit = threading.Timer(TEST_SECONDS, stop.set)
+    limit.daemon = True
+    limit.start()
+    tools = (tool(report),) if with_tool else ()
+    asked = Request((Entry("user", TEST_PROMPT),), tools=tools, max_output_tokens=400)
+    began = time.monotonic()
+    first = 0.0
+    try:
+        with closing(provider.stream(asked, stop=stop)) as stream:
+            while True:
+                delta = next(stream)
+                if not first and isinstance(delta, TextDelta | ThinkingDelta):
+                    first = time.monotonic()
+    except StopIteration as ended:
+        return _measured(ended.value, began, first or time.monotonic())
+    except Stopped as error:
+        raise NbchatError(f"No whole answer within {TEST_SECONDS:.0f} s.") from error
+    finally:
+        limit.cancel()
+
+
+def report() -> str:
+    """Report that the numbers are written."""
+    return "done"
+
+
+def _measured(reply: Reply, began: float, first: float) -> TestReport:
+    spent, tokens = time.monotonic() - first, reply.usage.output_tokens
+    is_measurable = spent > 0.05 and tokens > 1  # noqa: PLR2004  # else it is noise
+    speed = tokens / spent if is_measurable else None
+    return TestReport(first - began, speed, bool(reply.calls), reply.model)
