@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ from nbchat.config.policy_and_models import (
     NO_KEY,
     configured_model,
     connected,
+    kind_of,
     model_origin,
 )
 from nbchat.config.settings import without_login
@@ -28,6 +30,7 @@ from nbchat.conversation.events import TextDelta, ThinkingDelta
 from nbchat.conversation.tools import tool
 from nbchat.errors import (
     AuthenticationFailed,
+    ConfigError,
     NbchatError,
     ProtocolFault,
     RequestRefused,
@@ -36,6 +39,7 @@ from nbchat.errors import (
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.connect import (
     LIST_SECONDS,
+    NEAREST,
     Listing,
     listed,
     refuse_unlisted,
@@ -43,7 +47,7 @@ from nbchat.providers.connect import (
 from nbchat.providers.endpoint import PRODUCTS, check_url, is_loopback, server_of
 from nbchat.providers.model_info import ServedModel, chat_models, model_info
 from nbchat.providers.model_info_from_server import server_named_by
-from nbchat.providers.provider_table import SERVICES, service_of
+from nbchat.providers.provider_table import KINDS, SERVICES, service_of, unknown_kind
 
 TEST_SECONDS = 60.0
 """For the answer to a test: a server may have to load the model first."""
@@ -172,6 +176,8 @@ class Models:
         A name that the server does not list is refused with the nearest ones, unless
         `unlisted` allows it. Raises NbchatError.
         """
+        if kind_of(name) not in KINDS:
+            raise ConfigError(self._unnamed(name))
         provider = self._connected(name, address)
         if not unlisted:
             refuse_unlisted(provider)
@@ -184,6 +190,17 @@ class Models:
         if origin != CHOICE:
             return f"Saved, but new chats still use the model of the {origin}."
         return f"{name} answers in this chat and in new ones."
+
+    def _unnamed(self, name: str) -> str:
+        """What to say of a name without a provider: the nearest ones of all."""
+        known = [each.name for one in self.providers() for each in one.models]
+        bare = {each.partition(":")[2]: each for each in known}
+        near = get_close_matches(name, bare, NEAREST)
+        if not near:
+            return unknown_kind(name)
+        return (
+            f"{name!r} names no provider. Nearest: {', '.join(bare[n] for n in near)}."
+        )
 
     def _whole(self, address: str) -> str:
         """An address with the login that was typed or set with it."""
@@ -224,6 +241,8 @@ class Models:
         wants_key = isinstance(fault, AuthenticationFailed)
         is_withheld = wants_key and type(fault) is not AuthenticationFailed
         problem = fault.line if fault else ""
+        if wants_key and keys.place(kind, address) == "none":
+            problem = f"{where} wants a key."
         if isinstance(fault, ProtocolFault):
             problem = f"{where} doesn't answer as a model server. Check the address."
         if not (served or fault):

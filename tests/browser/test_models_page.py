@@ -35,7 +35,7 @@ document.addEventListener("click", ({ detail }) => (window.clicks += Math.min(de
 
 @pytest.fixture
 def server() -> Iterator[OwnServer]:
-    served = OwnServer("qwen3:8b", "gpt-oss:20b", says="Hello from qwen.")
+    served = OwnServer("my-own:8b", "gpt-oss:20b", says="Hello from qwen.")
     yield served
     served.close()
 
@@ -64,9 +64,9 @@ def test_an_own_server_answers_after_four_clicks_with_nothing_but_its_address(
     connect(models, server.address.removeprefix("http://").removesuffix("/v1"))
     expect(models).to_contain_text("has 2 models")
     screenshot("models-own-server")
-    models.get_by_role("button", name="openai:qwen3:8b", exact=True).click()
+    models.get_by_role("button", name="openai:my-own:8b", exact=True).click()
     expect(models).to_be_hidden()
-    expect(panel.locator(".nbc-model").first).to_contain_text("qwen3:8b")
+    expect(panel.locator(".nbc-model").first).to_contain_text("my-own:8b")
     say(panel, "Hello?")
     expect(panel.locator(".nbc-assistant")).to_contain_text("Hello from qwen.")
     assert notebook.page.evaluate("window.clicks") <= 4
@@ -84,7 +84,7 @@ def test_an_own_server_answers_after_four_clicks_with_nothing_but_its_address(
     used.get_by_label("Context window in tokens").fill("16000")
     used.get_by_role("button", name="Set").click()
     expect(models).to_be_hidden()
-    expect(panel).to_contain_text("window is 16000 for openai:qwen3:8b")
+    expect(panel).to_contain_text("window is 16000 for openai:my-own:8b")
 
 
 def test_what_is_wrong_with_a_server_or_a_name_is_one_line_and_nothing_is_lost(
@@ -109,6 +109,7 @@ def test_what_is_wrong_with_a_server_or_a_name_is_one_line_and_nothing_is_lost(
     connect(models, server.address)
     key = models.get_by_label("Your own server").get_by_label("Key", exact=True)
     expect(key).to_be_visible()
+    expect(status).to_contain_text("wants a key")
     screenshot("models-key")
     key.fill("two words")
     key.press("Enter")
@@ -118,9 +119,9 @@ def test_what_is_wrong_with_a_server_or_a_name_is_one_line_and_nothing_is_lost(
     expect(status).to_contain_text("has 3,000 models")
     expect(models.get_by_text("2,800 more")).to_be_visible()
     name = models.get_by_label("Model", exact=True)
-    name.fill("gpt-99")
+    name.fill("gpt-6-lana")
     name.press("Enter")
-    expect(status).to_contain_text("'gpt-99' names no provider")
+    expect(status).to_contain_text("'gpt-6-lana' names no provider. Nearest: openai:")
     screenshot("models-many")
 
 

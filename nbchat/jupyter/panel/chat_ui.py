@@ -42,8 +42,8 @@ from nbchat.jupyter.shell_contents import contents_of_notebook
 
 if TYPE_CHECKING:
     from nbchat.chat.commands import Commands
-    from nbchat.jupyter.notebook_context import NotebookContext
     from nbchat.chat.models import Models
+    from nbchat.jupyter.notebook_context import NotebookContext
     from nbchat.storage.saved_settings import SettingInForce
     from nbchat.storage.store import SessionStore
 

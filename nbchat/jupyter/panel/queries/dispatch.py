@@ -52,8 +52,8 @@ from nbchat.jupyter.panel.queries.models import (
 from nbchat.jupyter.panel.queries.previews import Previews
 
 if TYPE_CHECKING:
-    from nbchat.jupyter.notebook_context import NotebookContext
     from nbchat.chat.models import Models
+    from nbchat.jupyter.notebook_context import NotebookContext
 
 logger = logging.getLogger(__name__)
 
