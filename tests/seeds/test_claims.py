@@ -9,7 +9,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = Path(__file__).with_name("README.md")
 ROW = re.compile(r"^\| [\d, ]+ \|.*`(notebooks/[\w/]+\.ipynb)`.*$", re.MULTILINE)
-FIGURE = re.compile(r"\d[\d,.]* %|\d\d,\d{3}(?= of)|\d+(?= tickets)|\d\.\d(?= (?:and|times))")
+FIGURE = re.compile(
+    r"\d[\d,.]* %|\d\d,\d{3}(?= of)|\d+(?= tickets)|\d\.\d(?= (?:and|times))"
+)
 
 
 def printed(notebook: str) -> str:
