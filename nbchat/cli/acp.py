@@ -247,7 +247,7 @@ class AcpAgent:
         """Run a turn and send what happens; returns when it has ended."""
         chat = self._chat(session_id)
         if chat.agent.is_answering:
-            reason = "this session is already answering; cancel it, or wait"
+            reason = "This session is already answering. Cancel it, or wait."
             raise acp.RequestError.invalid_request({"message": reason})
         chat.stop.clear()
         ending = await asyncio.to_thread(self._run, chat, prompt)
@@ -276,7 +276,7 @@ class AcpAgent:
                 self._in_loop(sending).result()
             if isinstance(event, events.TurnFinished | events.TurnFailed):
                 return event
-        raise NbchatError("the turn ended without an event")
+        raise NbchatError("The turn ended without an event.")
 
     def _updates(self, chat: Chat, event: Event) -> Iterable[Any]:
         match event:
@@ -302,7 +302,9 @@ class AcpAgent:
                 )
                 yield acp.update_agent_thought_text(note)
             case events.CompactionFailed():
-                yield acp.update_agent_thought_text(f"Not compacted: {event.reason}")
+                yield acp.update_agent_thought_text(
+                    f"Nothing was compacted: {event.reason}"
+                )
 
     def _send_compaction(self, chat: Chat, event: Event, record: Compaction) -> None:
         """The protocol's `compaction_update`, which the package has no type for yet."""

@@ -1,15 +1,16 @@
-"""`nbchat doctor`: report settings, keys, database, model and versions, and problems.
+"""`nbchat doctor`: what is wrong, then settings, keys, database, model and versions.
 
 No part of a key is shown, and no model is called.
 """
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import chain
+from pathlib import Path
 
 from jupyter_core.paths import jupyter_config_path
 from jupyter_server.extension.config import ExtensionConfigManager
@@ -59,40 +60,112 @@ VALUE_WIDTH = 40
 """Characters of a value that are shown; prompts are long."""
 
 
+MOST_ROWS = 5
+"""Rows of a section that are shown at first, so that all fit a screen."""
+
+PRIVATE_SETTINGS = ("system_prompt", "summary_prompt", "headers", "stop")
+"""Settings whose values a report for others leaves out: they hold people's own text."""
+
+PRIVATE_ROWS = ("owner",)
+"""Rows beside the settings that name a person."""
+
+NOT_SHOWN = "(not in this report)"
+
+
+def _is_set(row: str) -> bool:
+    return not row.endswith(("default", "none")) and not row.startswith("IPython's")
+
+
+def _is_found(row: str) -> bool:
+    return "  set in " in row or "keyring" in row
+
+
+def _is_main(row: str) -> bool:
+    return row.startswith(("model for new chats", "context window"))
+
+
+def _is_version_of_ours(row: str) -> bool:
+    return row.startswith(("python", "jupyter-nbchat", "jupyterlab", "ipykernel"))
+
+
+FIRST: dict[str, Callable[[str], bool]] = {
+    "Settings": _is_set,
+    "Locked settings": _is_set,
+    "API keys": _is_found,
+    "Model": _is_main,
+    "Versions": _is_version_of_ours,
+}
+"""Rows that are shown without `--all`, by section; of other sections all."""
+
+
 @dataclass
 class Report:
-    """Lines of the report, and the problems that would keep a chat from working."""
+    """Sections of rows, and the problems that would keep a chat from working."""
 
-    lines: list[str] = field(default_factory=list)
+    sections: list[tuple[str, list[str]]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
-        """The report without any key of the environment."""
-        text = "\n".join([*self.lines, "", *self._verdict()])
-        for key in _keys():
-            text = redact(text, key)
-        return text
+        """The whole report without any key of the environment."""
+        lines = self._verdict()
+        for title, rows in self.sections:
+            lines += ["", title, *(f"  {row}".rstrip() for row in rows)]
+        return _without_keys("\n".join(lines))
+
+    @property
+    def summary(self) -> str:
+        """What is wrong, and what matters most; it fits a screen."""
+        lines = self._verdict()
+        for title, rows in self.sections:
+            shown = [each for each in rows if FIRST.get(title, bool)(each)]
+            more = len(shown) - MOST_ROWS
+            if shown:
+                lines += [title, *(f"  {row}".rstrip() for row in shown[:MOST_ROWS])]
+            if more > 0:
+                lines.append(f"  … {more} more")
+        return _without_keys("\n".join([*lines, "nbchat doctor --all shows the rest."]))
+
+    @property
+    def for_others(self) -> str:
+        """The whole report without names, folders and texts of a person."""
+        private = (*PRIVATE_SETTINGS, *PRIVATE_ROWS)
+        lines = self.text.splitlines()
+        kept = [
+            f"{line[:27]}{NOT_SHOWN}"
+            if line.startswith(tuple(f"  {name} " for name in private))
+            and not line.rstrip().endswith("default")
+            else line
+            for line in lines
+        ]
+        return "\n".join(kept).replace(str(Path.home()), "~")
 
     def section(self, title: str, rows: Iterator[str]) -> None:
         """Add a section; an error in it is a problem, and the report continues."""
-        self.lines += ["", title] if self.lines else [title]
+        shown: list[str] = []
+        self.sections.append((title, shown))
         try:
             for row in rows:  # one by one, to keep those before an error
-                self.lines.append(f"  {row}".rstrip())
+                shown.append(row)  # noqa: PERF402
         except (NbchatError, ImportError) as error:
             self.problem(str(error))
 
     def problem(self, line: str) -> None:
-        """Add a problem to its section and, once, to the list at the end."""
-        self.lines.append(f"  {line}")
+        """Add a problem to the list at the top, once."""
         if line not in self.problems:
             self.problems.append(line)
 
     def _verdict(self) -> list[str]:
         if not self.problems:
             return ["No problems found."]
-        return ["Problems:", *(f"  {line}" for line in self.problems)]
+        found = [line.replace("\n", "\n    ") for line in self.problems]
+        return ["Problems", *(f"  {line}" for line in found)]
+
+
+def _without_keys(text: str) -> str:
+    for key in _keys():
+        text = redact(text, key)
+    return text
 
 
 def diagnose() -> Report:
@@ -125,7 +198,7 @@ def _setting_rows(config: NbChat, store: SessionStore) -> Iterator[str]:
         value = _short(row, getattr(in_force, name))
         origin = in_force.origins.get(name, "default")
         yield _row(name, f"{value:{VALUE_WIDTH + 2}}{origin}")
-    yield "IPython's configuration and %config override these; only a kernel reads them"
+    yield "IPython's configuration and %config override these in a kernel."
 
 
 def _lock_rows(config: NbChat) -> Iterator[str]:
@@ -157,7 +230,8 @@ def _store_rows(store: SessionStore) -> Iterator[str]:
     yield _row("database", store.location)
     yield _row("owner", f"{store.owner} (you)")
     store.check_writable()
-    yield _row("writable", f"yes, {len(store.sessions())} sessions stored")
+    count = len(store.sessions())
+    yield _row("writable", f"yes, {count} session{'' if count == 1 else 's'} stored")
 
 
 def _model_rows(config: NbChat, store: SessionStore, report: Report) -> Iterator[str]:
@@ -171,7 +245,7 @@ def _model_rows(config: NbChat, store: SessionStore, report: Report) -> Iterator
     yield _row("embedded model", f"{state}, {cache_folder()}")
     if model.startswith("local:") and find_spec("xllamacpp") is None:
         report.problem(
-            f"{model} needs the package xllamacpp; run: "
+            f"{model} needs the package xllamacpp. Run: "
             'pip install "jupyter-nbchat[local]"'
         )
 
@@ -193,17 +267,20 @@ def _limit_rows(
     )
     yield _row("prices", _prices(info))
     ending = retirement(name)
-    known = f"{ending.line('it')}, from {DATES}" if ending else "none known"
+    known = f"{ending.line('It')} From {DATES}." if ending else "none known"
     yield _row("retirement", known)
     if ending is not None and is_retired(name):
-        report.problem(f"choose another model: {ending.line(name)}")
-    if info.is_assumed:
-        report.problem(f"set the context window of {name}, as in NBCHAT_WINDOW=128000")
+        report.problem(ending.line(name))
     is_listed = told.window is not None or info.prices is not None
     nearest = [] if is_listed else nearest_models(name, provider.name.split(":")[0])
     if nearest:
         names = " or ".join(nearest)
-        report.problem(f"{name} is not a known model; did you mean {names}?")
+        report.problem(f"{name} isn't a known model. Did you mean {names}?")
+    elif info.is_assumed:
+        report.problem(
+            f"The context window of {name} is unknown. "
+            "Set it, as in NBCHAT_WINDOW=128000."
+        )
 
 
 def _figure(info: ModelInfo, name: str, tokens: int | None, usual: str = "") -> str:
@@ -228,7 +305,7 @@ def _server_rows() -> Iterator[str]:
     is_enabled = enabled.get("nbchat", False)
     yield _row("enabled", "yes" if is_enabled else "no")
     if not is_enabled:
-        yield "needed to stop a chat while a cell runs; to enable it:"
+        yield "It's needed to stop a chat while a cell runs. To enable it, run:"
         yield "jupyter server extension enable nbchat"
 
 
@@ -241,7 +318,7 @@ def _version_rows() -> Iterator[str]:
             found = "not installed"
         yield _row(package, found)
         if package == "ipykernel" and found.startswith(UNRESPONSIVE_IPYKERNEL):
-            yield "this version can stop reacting until the page is reloaded; upgrade:"
+            yield "This version can stop responding until you reload the page. Upgrade:"
             yield 'pip install -U "ipykernel>=7.4"'
 
 

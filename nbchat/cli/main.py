@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from nbchat.cli.doctor import diagnose
+from nbchat.cli.doctor import Report, diagnose
 from nbchat.config.layers import settings
 from nbchat.config.private_files import write_private
 from nbchat.config.settings import markdown_table
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"nbchat: {terminal_text(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("nbchat: stopped", file=sys.stderr)
+        print("nbchat: Stopped.", file=sys.stderr)
         return 130
     return 0
 
@@ -89,6 +89,16 @@ def _parser() -> argparse.ArgumentParser:
     listing.set_defaults(command=_settings)
     doctor = commands.add_parser(
         "doctor", help="check settings, keys, database, model and versions"
+    )
+    doctor.add_argument("--all", action="store_true", help="show the whole report")
+    doctor.add_argument(
+        "--report",
+        nargs="?",
+        const=Path("nbchat-report.txt"),
+        type=Path,
+        metavar="FILE",
+        help="save the report without secrets, to attach to an issue (default: "
+        "nbchat-report.txt)",
     )
     doctor.set_defaults(command=_doctor)
     editor = commands.add_parser(
@@ -194,14 +204,16 @@ def _db_init(options: argparse.Namespace) -> None:
     store = _store()
     store.initialize(rls=options.rls)
     print(
-        f"{store.location} is ready; row level security: {options.rls or 'unchanged'}"
+        f"{store.location} is ready. Row level security: {options.rls or 'unchanged'}"
     )
 
 
 def _db_adopt(_options: argparse.Namespace) -> None:
     """Take over the sessions that belong to no owner."""
     store = _store()
-    print(f"{store.adopt()} sessions belong to {store.owner} now")
+    count = store.adopt()
+    sessions = "1 session belongs" if count == 1 else f"{count} sessions belong"
+    print(f"{sessions} to {store.owner} now.")
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -240,7 +252,7 @@ def _lab(options: argparse.Namespace) -> None:
     command = [*lab_command(notebooks[0]), *options.others]
     code = subprocess.run(command, check=False).returncode  # noqa: S603  # our own python
     if code:
-        raise NbchatError(f"JupyterLab exited with code {code}; see its output above")
+        raise NbchatError(f"JupyterLab exited with code {code}. See its output above.")
 
 
 def lab_command(notebook: Path) -> list[str]:
@@ -270,7 +282,7 @@ def _export(options: argparse.Namespace) -> None:
     try:
         write_private(options.output, text)
     except OSError as error:
-        raise NbchatError(f"cannot write {options.output}: {error.strerror}") from error
+        raise NbchatError(f"Can't write {options.output}: {error.strerror}.") from error
 
 
 def _import(options: argparse.Namespace) -> None:
@@ -279,13 +291,13 @@ def _import(options: argparse.Namespace) -> None:
         with options.file.open("rb") as file:  # a device has no size and no end
             content = file.read(LARGEST_IMPORT + 1)
         if len(content) > LARGEST_IMPORT:
-            raise NbchatError(f"{options.file} has over {LARGEST_IMPORT:,} bytes")
+            raise NbchatError(f"{options.file} has over {LARGEST_IMPORT:,} bytes.")
         session = imported(content.decode())
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise NbchatError(f"cannot read {options.file}: {reason}") from error
+        reason = getattr(error, "strerror", None) or "it's not UTF-8"
+        raise NbchatError(f"Can't read {options.file}: {reason}.") from error
     if not session.transcript:
-        raise NbchatError(f"{options.file} contains a session without messages")
+        raise NbchatError(f"{options.file} contains a session without messages.")
     session = _confirmed(session, is_accepted=options.accept)
     store = _store()
     taken = {info.id for info in store.sessions()}
@@ -310,7 +322,7 @@ def _confirmed(session: Session, *, is_accepted: bool) -> Session:
         return without_claims(session)
     kept = checked(session)
     if left := len(session.compactions) - len(kept.compactions):
-        _tell(f"{left} of its records do not match its messages and are skipped.")
+        _tell(f"{left} of its records don't match its messages and are skipped.")
     return kept
 
 
@@ -323,22 +335,36 @@ def _settings(_options: argparse.Namespace) -> None:
     print(markdown_table())
 
 
-def _doctor(_options: argparse.Namespace) -> None:
-    """Print the report; any problem is an error."""
+def _doctor(options: argparse.Namespace) -> None:
+    """Print the report, or write it to a file; any problem is an error."""
     report = diagnose()
-    print(terminal_text(report.text))
+    if options.report is not None:
+        _write_report(report, options.report)
+        return
+    print(terminal_text(report.text if options.all else report.summary))
     if report.problems:
         more = len(report.problems) - 1
-        rest = f" (and {more} more, see above)" if more else ""
-        raise NbchatError(f"problem found: {report.problems[0]}{rest}")
+        rest = f" And {more} more, see above." if more else ""
+        raise NbchatError(f"Found a problem. {report.problems[0]}{rest}")
+
+
+def _write_report(report: Report, file: Path) -> None:
+    try:
+        file.write_text(f"{report.for_others}\n", encoding="utf-8")
+    except OSError as error:
+        raise NbchatError(f"Can't write {file}: {error.strerror}.") from error
+    print(
+        f"Saved {file}. It has no keys, passwords or prompts. Read it once before you "
+        "attach it to an issue."
+    )
 
 
 def _acp(_options: argparse.Namespace) -> None:
     """Serve a client on stdin and stdout until it closes them."""
     if find_spec("acp") is None:
         raise ConfigError(
-            "nbchat acp needs the package agent-client-protocol; "
-            'run: pip install "jupyter-nbchat[acp]"'
+            "nbchat acp needs the package agent-client-protocol. "
+            'Run: pip install "jupyter-nbchat[acp]"'
         )
     from nbchat.cli.acp import serve  # noqa: PLC0415  # a second, an optional package
 
@@ -360,7 +386,7 @@ def _prepared_model() -> str:
     name = model.partition(":")[2]
     require("pandas", "matplotlib", *["xllamacpp"] * model.startswith("local:"))
     if model == EMBEDDED_MODEL and not is_fetched(name):
-        print("downloading the embedded model (93 MB, once)", flush=True)
+        print("Downloading the embedded model (93 MB, once)", flush=True)
         model_file(name, is_quiet=False)
     return model
 
@@ -370,7 +396,7 @@ def require(*packages: str) -> None:
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         raise ConfigError(
-            f"the notebooks need {', '.join(missing)}; "
+            f"The notebooks need {', '.join(missing)}; "
             'run: pip install "jupyter-nbchat[local]"'
         )
 
@@ -380,7 +406,7 @@ def _create(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise NbchatError(
-            f"cannot write to {folder}: {error.strerror}; choose another with --folder"
+            f"Can't write to {folder}: {error.strerror}. Choose another with --folder."
         ) from error
     return folder
 

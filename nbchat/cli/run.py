@@ -21,12 +21,12 @@ def run_notebook(file: Path, output: Path, parameters: Mapping[str, str]) -> Non
     try:
         book = nbformat.read(file, as_version=4)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not a notebook"
-        raise NbchatError(f"cannot read {file}: {reason}") from None
+        reason = getattr(error, "strerror", None) or "it's not a notebook"
+        raise NbchatError(f"Can't read {file}: {reason}") from None
     tags = [tag for cell in book.cells for tag in cell.metadata.get("tags", [])]
     if parameters and "parameters" not in tags:
         raise NbchatError(
-            f"{file} has no cell tagged `parameters`; tag one, or omit -p"
+            f"{file} has no cell tagged `parameters`. Tag one, or leave out -p."
         )
     values = {name: _value(text) for name, text in parameters.items()}
     spec = book.metadata.get("kernelspec", {})
@@ -42,10 +42,10 @@ def run_notebook(file: Path, output: Path, parameters: Mapping[str, str]) -> Non
         )
     except PapermillExecutionError as error:
         raise NbchatError(
-            f"a cell failed: {error.ename}: {error.evalue}; see {output}"
+            f"A cell failed: {error.ename}: {error.evalue}; see {output}"
         ) from None
     except (PapermillException, OSError) as error:
-        raise NbchatError(f"{file} cannot run: {error}") from None
+        raise NbchatError(f"{file} can't run: {error}") from None
 
 
 def _value(text: str) -> Any:

@@ -50,7 +50,7 @@ PRICE_LIST = "the package genai-prices"
 DOCUMENTATION = "the provider's documentation"
 SERVER = "the model's server"
 FAMILY = "the model's family, by its name"
-ASSUMED = "assumed, because nothing tells it"
+ASSUMED = "an assumption, because the server doesn't say"
 REFUSAL = "a request that the server refused as too long"
 """Sources of what is known of a model."""
 

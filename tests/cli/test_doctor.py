@@ -19,7 +19,9 @@ from nbchat.storage.store import SessionStore
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-COMMAND = "import sys; from nbchat.cli.main import main; sys.exit(main(['doctor']))"
+COMMAND = (
+    "import sys; from nbchat.cli.main import main; sys.exit(main(['doctor', '--all']))"
+)
 
 
 def doctor(**environment: str) -> "subprocess.CompletedProcess[str]":
@@ -29,7 +31,7 @@ def doctor(**environment: str) -> "subprocess.CompletedProcess[str]":
         for name, value in environment.items():
             patch.setenv(name, value)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = main(["doctor"])
+            code = main(["doctor", "--all"])
     return subprocess.CompletedProcess([], code, out.getvalue(), err.getvalue())
 
 
@@ -133,7 +135,7 @@ def test_a_broken_site_file_is_one_line_and_the_report_continues(site):
     done = doctor()
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line.startswith("nbchat: problem found: ")
+    assert line.startswith("nbchat: Found a problem. ")
     assert "10-broken.json isn't JSON" in line
     assert "Versions\n  python" in done.stdout
     assert "not set (ANTHROPIC_API_KEY)" in done.stdout
@@ -146,11 +148,51 @@ def test_problems_are_listed_and_counted(tmp_path):
         NBCHAT_STORE_URL=f"sqlite:///{tmp_path}/file/sessions.db",
     )
     assert done.returncode == 1
-    store, model = done.stdout.split("Problems:\n")[1].splitlines()
+    _, store, model = done.stdout.split("\n\n")[0].splitlines()
     assert store.startswith("  The database failed (")
     assert model.startswith("  OpenAI needs an API key. Set OPENAI_API_KEY")
     (line,) = [one for one in done.stderr.splitlines() if one.startswith("nbchat:")]
-    assert line.endswith("(and 1 more, see above)")
+    assert line.endswith("And 1 more, see above.")
+
+
+def test_the_first_screen_says_what_is_wrong_and_what_is_set(capsys, monkeypatch):
+    monkeypatch.setenv("NBCHAT_MODEL", "openai:gpt-5.6-lunna")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-1234567")
+    assert main(["doctor"]) == 1
+    shown = capsys.readouterr().out
+    lines = shown.splitlines()
+    assert lines[0] == "Problems"
+    assert "isn't a known model. Did you mean" in shown.partition("Settings")[0]
+    assert "openai                   set in OPENAI_API_KEY" in shown
+    assert "summary_prompt" not in shown
+    assert "gemini" not in shown
+    assert lines[-1] == "nbchat doctor --all shows the rest."
+    assert len(lines) <= 24
+    assert "1234567" not in shown
+
+
+def test_a_report_to_attach_has_no_key_name_folder_or_prompt(
+    tmp_path, capsys, monkeypatch
+):
+    secrets = {
+        "NBCHAT_SYSTEM_PROMPT": "You work for Acme on project Falcon.",
+        "NBCHAT_BASE_URL": "http://ann:hunter2@models.example/v1",
+        "OPENAI_API_KEY": "sk-secret-1234567",
+        "NBCHAT_MODEL": "openai:m",
+        "NBCHAT_OWNER": "Ann Lee",
+    }
+    for name, value in secrets.items():
+        monkeypatch.setenv(name, value)
+    file = tmp_path / "report.txt"
+    assert main(["doctor", "--report", str(file)]) == 0
+    assert f"Saved {file}" in capsys.readouterr().out
+    report = file.read_text()
+    for secret in ("Falcon", "hunter2", "1234567", "Ann Lee", str(Path.home())):
+        assert secret not in report
+    assert "http://models.example/v1" in report
+    assert "system_prompt            (not in this report)" in report
+    assert "Versions" in report
+    assert main(["doctor", "--report", str(tmp_path / "no" / "file")]) == 1
 
 
 def test_the_password_of_a_database_is_not_shown():
@@ -198,7 +240,7 @@ def test_an_invalid_database_address_is_one_line(url, said):
     done = doctor(NBCHAT_STORE_URL=url)
     assert done.returncode == 1
     line = done.stderr.splitlines()[-1]
-    assert re.search(f"nbchat: problem found: .*{said}", line)
+    assert re.search(f"nbchat: Found a problem. .*{said}", line)
 
 
 def test_a_read_only_store_is_a_problem(tmp_path):
@@ -241,18 +283,16 @@ def test_what_is_known_of_the_model_is_reported_with_its_source():
 def test_a_retired_model_is_a_problem_that_names_its_successor():
     done = doctor(NBCHAT_MODEL="openai:gpt-4-turbo", OPENAI_API_KEY="sk-secret-1")
     assert done.returncode == 1
-    line = "choose another model: gpt-4-turbo was retired on 2026-10-23. Use gpt-6-luna"
+    line = "gpt-4-turbo was retired on 2026-10-23. Use gpt-6-luna"
     assert line in done.stdout
 
 
 def test_a_model_with_a_typo_is_a_problem_that_names_the_nearest():
     done = doctor(NBCHAT_MODEL="openai:gpt-5.6-lunna", OPENAI_API_KEY="sk-secret-1")
     assert done.returncode == 1
-    assert (
-        "gpt-5.6-lunna is not a known model; did you mean gpt-5.6-luna" in done.stdout
-    )
+    assert "gpt-5.6-lunna isn't a known model. Did you mean gpt-5.6-luna" in done.stdout
     unlike = doctor(NBCHAT_MODEL="openai:zebra", OPENAI_API_KEY="sk-secret-1")
-    assert "did you mean" not in unlike.stdout
+    assert "Did you mean" not in unlike.stdout
 
 
 def test_a_missing_embedded_model_is_reported(tmp_path):
@@ -273,7 +313,7 @@ def test_without_xllamacpp_the_embedded_model_is_a_problem(
     paths = os.pathsep.join([str(REPOSITORY), str(tmp_path)])
     done = doctor_process("-S", python=sys._base_executable, PYTHONPATH=paths)
     assert done.returncode == 1
-    assert "local:smollm2 needs the package xllamacpp; run: pip install" in done.stderr
+    assert "local:smollm2 needs the package xllamacpp. Run: pip install" in done.stderr
     assert row(done, "xllamacpp") == "xllamacpp not installed"
 
 

@@ -103,7 +103,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
     file.write_text("")
     assert main(["demo", "--folder", str(file / "below")]) == 1
     error = capsys.readouterr().err
-    assert "choose another with --folder" in error
+    assert "Choose another with --folder" in error
     assert error.count("\n") == 1
 
 

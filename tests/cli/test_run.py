@@ -50,5 +50,5 @@ def test_a_file_that_is_no_notebook_is_one_line(tmp_path, capsys, content):
         file.write_text(content)
     assert main(["run", str(file)]) == 1
     error = capsys.readouterr().err
-    assert f"cannot read {file}" in error
+    assert f"Can't read {file}" in error
     assert error.count("\n") == 1
