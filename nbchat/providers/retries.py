@@ -38,9 +38,14 @@ LONGEST_INTERVAL_SECONDS = 30.0
 SHORTEST_INTERVAL_SECONDS = 0.005
 """Below it requests are no longer held back."""
 
-RECOVERY = 0.97
-"""Factor of the interval after each request that was accepted: 4 requests a second
-become 8 after 23 of them, if the server allows it."""
+RECOVERY, DOUBT, CAUTION = 0.985, 0.998, 1.05
+"""Factors of the interval after each request that was accepted, of the interval that
+was refused, below which it does not fall, and of the interval after a refusal. Of 48
+combinations these lost the least time on servers with 1, 4 and 20 requests a second,
+with and without Retry-After: 1.01 to 1.19 times the ideal from 4 on."""
+
+LEAST_SPAN_SECONDS = 1.0
+"""Limits are for a second at least: a burst says nothing of a shorter time."""
 
 FORGOTTEN_SECONDS = 120.0
 """Without a request for so long, what was learned is forgotten."""
@@ -83,19 +88,27 @@ class Limiter:
     Safe for several threads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` tells the time in seconds."""
+        self._clock = clock
         self._lock = threading.Lock()
         self._interval = 0.0
         self._next_start = 0.0
         self._blocked_until = 0.0
         self._learned_at = 0.0
+        self._refused_interval = 0.0
+        """The interval that was too short, which slowly is tried again."""
+        self._since = 0.0
+        self._accepted = 0
+        """Requests that were accepted since the last refusal, or the first of them."""
 
     def next_turn(self) -> Turn:
         """Take the next turn; wait for it, then ask `is_open`."""
         with self._lock:
-            now = time.monotonic()
+            now = self._clock()
             if now - max(self._learned_at, self._next_start) > FORGOTTEN_SECONDS:
-                self._interval = 0.0
+                self._interval = self._refused_interval = 0.0
+                self._since, self._accepted = now, 0
             start = max(now, self._next_start, self._blocked_until)
             self._next_start = start + self._interval
             return Turn(start, start - now)
@@ -103,35 +116,56 @@ class Limiter:
     def is_open(self) -> bool:
         """Whether the server has asked for no wait since the turn was taken."""
         with self._lock:
-            return time.monotonic() >= self._blocked_until
+            return self._clock() >= self._blocked_until
 
     def refused(self, turn: Turn, wait_seconds: float | None) -> None:
         """Learn from a refusal for too many requests.
 
-        Requests that had started before the last refusal teach nothing new.
+        Requests that had started before the last refusal teach nothing new. While
+        others are accepted, only the refused one waits as long as the server asks.
         """
         with self._lock:
-            now = time.monotonic()
-            if turn.starts_at >= self._learned_at:
-                doubled = max(self._interval * 2, FIRST_INTERVAL_SECONDS)
-                self._interval = min(doubled, LONGEST_INTERVAL_SECONDS)
-                self._learned_at = now
-            self._block(now, wait_seconds or 0.0)
+            now, wait = self._clock(), wait_seconds or 0.0
+            is_new, is_working = turn.starts_at >= self._learned_at, self._accepted > 0
+            if self._interval and is_working:
+                wait = min(wait, 2 * self._interval) if is_new else 0.0
+            if is_new:
+                self._learn(now, wait)
+            self._block(now, wait)
             self._next_start = max(self._next_start, self._blocked_until)
+
+    def _learn(self, now: float, wait: float) -> None:
+        """Set the interval to that at which requests were accepted in the end."""
+        is_same = now - self._learned_at < LEAST_SPAN_SECONDS
+        if self._accepted and self._interval:
+            self._refused_interval = self._interval
+            self._interval *= CAUTION
+        elif self._accepted:
+            span = max(now + wait - self._since, LEAST_SPAN_SECONDS)
+            self._interval = span / self._accepted
+        elif not is_same:
+            self._refused_interval = self._interval
+            doubled = max(self._interval * 2, FIRST_INTERVAL_SECONDS)
+            self._interval = min(doubled, LONGEST_INTERVAL_SECONDS)
+        else:
+            return
+        self._learned_at, self._since, self._accepted = now, now + wait, 0
 
     def accepted(self) -> None:
         """Let the next requests start a little earlier."""
         with self._lock:
-            self._interval *= RECOVERY
+            self._interval = max(self._interval * RECOVERY, self._refused_interval)
+            self._refused_interval *= DOUBT
             if self._interval < SHORTEST_INTERVAL_SECONDS:
-                self._interval = 0.0
+                self._interval = self._refused_interval = 0.0
 
     def observe(self, headers: Mapping[str, str]) -> None:
         """Read the headers of an answer: nothing is left, and until when."""
         wait = reset_after(headers)
-        if wait is not None:
-            with self._lock:
-                self._block(time.monotonic(), wait)
+        with self._lock:
+            self._accepted += 1
+            if wait is not None:
+                self._block(self._clock(), wait)
 
     def _block(self, now: float, seconds: float) -> None:
         if seconds <= LONGEST_WAIT_SECONDS:

@@ -1,9 +1,11 @@
 """Many workers within one server's rate limits."""
 
+import heapq
 import itertools
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -27,6 +29,7 @@ from nbchat.providers.openai_responses import ResponsesProvider
 from nbchat.providers.retries import (
     FIRST_INTERVAL_SECONDS,
     Limiter,
+    Turn,
     limiter_of,
     reset_after,
     retry_after,
@@ -101,21 +104,74 @@ def test_workers_that_were_refused_together_do_not_come_back_together():
     assert gaps == pytest.approx([FIRST_INTERVAL_SECONDS] * 15, abs=0.02)
 
 
-def test_the_pace_slows_with_each_refusal_and_recovers_with_answers():
+class LimitedDesk:
+    """Sixteen workers and a server with a limit, in a time of their own.
+
+    The server takes `limit` requests in any second.
+    """
+
+    def __init__(self, limit: int, retry_after: float | None) -> None:
+        self.limit, self.retry_after = limit, retry_after
+        self.now = 1_000.0
+        self.limiter = Limiter(lambda: self.now)
+        self.taken: deque[float] = deque()
+        self.steps: list[tuple[float, int, Callable[[], None]]] = []
+        self.numbers = itertools.count()
+        self.answered = 0
+
+    def later(self, at: float, step: Callable[[], None]) -> None:
+        heapq.heappush(self.steps, (at, next(self.numbers), step))
+
+    def want(self) -> None:
+        turn = self.limiter.next_turn()
+        self.later(turn.starts_at, lambda: self.start(turn))
+
+    def start(self, turn: Turn) -> None:
+        if not self.limiter.is_open():
+            self.want()
+            return
+        while self.taken and self.now - self.taken[0] >= 1:
+            self.taken.popleft()
+        if len(self.taken) == self.limit:
+            self.limiter.refused(turn, self.retry_after)
+            self.later(self.now + (self.retry_after or 0.5), self.want)
+            return
+        self.taken.append(self.now)
+        self.limiter.observe({})
+        self.later(self.now + 0.05, self.end)
+
+    def end(self) -> None:
+        self.limiter.accepted()
+        self.answered += 1
+        self.want()
+
+    def seconds_for(self, requests: int) -> float:
+        for _ in range(16):
+            self.want()
+        while self.answered < requests:
+            self.now, _, step = heapq.heappop(self.steps)
+            step()
+        return self.now - 1_000
+
+
+@pytest.mark.parametrize("wait", [1.0, None])
+@pytest.mark.parametrize("limit", [4, 20])
+def test_many_workers_use_a_rate_limit_nearly_to_the_full(
+    limit: int, wait: float | None
+):
+    assert LimitedDesk(limit, wait).seconds_for(50 * limit) < 1.2 * 50
+
+
+def test_a_pace_that_was_learned_is_forgotten_with_answers():
     limiter = Limiter()
-
-    def interval() -> float:
-        first, second = limiter.next_turn(), limiter.next_turn()
-        return second.starts_at - first.starts_at
-
-    assert interval() == pytest.approx(0, abs=0.01)
     limiter.refused(limiter.next_turn(), None)
-    assert interval() == pytest.approx(FIRST_INTERVAL_SECONDS, abs=0.01)
-    limiter.refused(limiter.next_turn(), None)
-    assert interval() == pytest.approx(2 * FIRST_INTERVAL_SECONDS, abs=0.01)
+    first, second = limiter.next_turn(), limiter.next_turn()
+    interval = second.starts_at - first.starts_at
+    assert interval == pytest.approx(FIRST_INTERVAL_SECONDS, abs=0.01)
     for _ in range(150):
         limiter.accepted()
-    assert interval() == pytest.approx(0, abs=0.01)
+    first, second = limiter.next_turn(), limiter.next_turn()
+    assert second.starts_at - first.starts_at == pytest.approx(0, abs=0.01)
 
 
 def test_a_wait_of_an_hour_is_an_error_and_holds_no_later_request_up(server):
