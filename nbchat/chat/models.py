@@ -46,7 +46,7 @@ from nbchat.providers.connect import (
 )
 from nbchat.providers.endpoint import PRODUCTS, check_url, is_loopback, server_of
 from nbchat.providers.model_info import ServedModel, chat_models, model_info
-from nbchat.providers.model_info_from_server import server_named_by
+from nbchat.providers.model_info_from_server import MESSAGES_OWNER, server_named_by
 from nbchat.providers.provider_table import KINDS, SERVICES, service_of, unknown_kind
 
 TEST_SECONDS = 60.0
@@ -238,6 +238,8 @@ class Models:
             problem = f"{where} didn't list its models within {LIST_SECONDS:.0f} s."
             return ServerReport(kind, without_login(address), where, problem=problem)
         fault, served = listing.fault, listing.served
+        if kind == "openai" and {each.owner for each in served} == {MESSAGES_OWNER}:
+            kind, address = "anthropic", address.removesuffix("/v1")
         wants_key = isinstance(fault, AuthenticationFailed)
         is_withheld = wants_key and type(fault) is not AuthenticationFailed
         problem = fault.line if fault else ""

@@ -48,6 +48,9 @@ SERVERS = {
 }
 """Servers by the owner of the models in their lists."""
 
+MESSAGES_OWNER = "anthropic's api"
+"""The owner of models whose list is one of Anthropic's API."""
+
 OLLAMA_DEFAULT = 4_096
 """Ollama's window without a setting of its own; longer requests are cut silently."""
 
@@ -178,9 +181,7 @@ def newest_first(models: Iterable[Mapping[str, Any]]) -> list[ServedModel]:
     by_name = sorted(models, key=lambda model: str(model["id"]))
     newest = sorted(by_name, key=_made_at, reverse=True)
     return [
-        ServedModel(
-            str(model["id"]), listed_window(dict(model)), str(model.get("owned_by", ""))
-        )
+        ServedModel(str(model["id"]), listed_window(dict(model)), _owner(model))
         for model in newest
     ]
 
@@ -189,6 +190,12 @@ def server_named_by(models: Iterable[ServedModel]) -> str:
     """The software that serves models, by the owner it gives them; empty if unknown."""
     owners = {each.owner for each in models}
     return next((name for owner, name in SERVERS.items() if owner in owners), "")
+
+
+def _owner(model: Mapping[str, Any]) -> str:
+    """Who owns a model, as its server says; a list of Anthropic's API has no owners."""
+    is_of_messages = model.get("type") == "model" and "display_name" in model
+    return str(model.get("owned_by") or (MESSAGES_OWNER if is_of_messages else ""))
 
 
 def _made_at(model: Mapping[str, Any]) -> float:

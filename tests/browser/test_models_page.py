@@ -72,6 +72,14 @@ def test_an_own_server_answers_after_four_clicks_with_nothing_but_its_address(
     assert notebook.page.evaluate("window.clicks") <= 4
     is_idle(panel)
 
+    panel.get_by_role("button", name="Context: ").click()
+    context = panel.get_by_role("dialog", name="Context")
+    expect(context).to_contain_text("Assuming a context window of 32k")
+    screenshot("models-assumed")
+    context.get_by_role("button", name="Change").click()
+    expect(models.get_by_label("Context window in tokens")).to_be_focused()
+    models.get_by_role("button", name="Close").click()
+
     panel.locator(".nbc-model").first.click()
     used = models.get_by_label("In use", exact=True)
     expect(used).to_contain_text("32k context window (assumed)")

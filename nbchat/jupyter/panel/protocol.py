@@ -524,13 +524,14 @@ class ContextParts(Answer):
     """Parts that add up to `total`.
 
     `reserve` is kept for the answer and `free` is left beside it, both null like
-    `window` where that is unknown. At `limit` a compaction is due at the latest;
-    `outlook` says what triggers the next one.
+    `window` where that is unknown; it may be assumed. At `limit` a compaction is due at
+    the latest; `outlook` says what triggers the next one.
     """
 
     parts: tuple[Part, ...]
     total: Amount
     window: int | None
+    is_assumed: bool
     reserve: Amount | None
     free: Amount | None
     limit: int | None

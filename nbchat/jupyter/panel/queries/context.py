@@ -57,6 +57,7 @@ def context_parts(agent: Agent) -> ContextParts:
         parts=tuple(Part(*part) for part in held.parts_of_total.items()),
         total=held.total,
         window=engine.tracker.info.window,
+        is_assumed=engine.tracker.info.is_assumed,
         reserve=reserve,
         free=free,
         limit=None if engine.policy.meter == "off" else held.limit,

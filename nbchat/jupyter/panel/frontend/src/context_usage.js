@@ -1,7 +1,7 @@
 // The context part by part, and the costs of the session
 
 import { Dialog } from "./dialog.js";
-import { about, count, percent, plural, tag } from "./dom.js";
+import { about, button, count, percent, plural, tag } from "./dom.js";
 import { fullness } from "./header.js";
 
 /** @import * as Protocol from "../protocol.js" */
@@ -56,9 +56,22 @@ export class ContextDialog extends Dialog {
   answered(held) {
     drawStack(this.bar, held);
     this.parts.replaceChildren(...partRows(held));
-    this.outlook.replaceChildren(dueText(this.panel.state.meter, held), detailsOf(held));
+    const assumed = held.is_assumed ? [this.assumption(held)] : [];
+    this.outlook.replaceChildren(dueText(this.panel.state.meter, held), ...assumed, detailsOf(held));
     this.costs.replaceChildren(...costRows(held.costs));
     this.shown.replaceChildren(this.bar, this.parts, this.outlook, this.costs);
+  }
+
+  /** A window that nothing tells, and the way to set it
+   * @param {Protocol.ContextParts} held
+   */
+  assumption({ window: size }) {
+    const change = button("", "Change", "Set the context window of this model");
+    change.addEventListener("click", () => {
+      this.close();
+      this.panel.modelDialog.openWindow(this.panel.parts.context);
+    });
+    return tag("div", "nbc-context-assumed", {}, `Assuming a context window of ${about(size ?? 0)}. `, change);
   }
 }
 

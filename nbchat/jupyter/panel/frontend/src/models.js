@@ -30,6 +30,7 @@ export class ModelDialog extends Dialog {
     /** @type {Map<string, Protocol.ServerModels>} */
     this.servers = new Map(); // what servers said, by the section they are in
     this.asked = OWN;
+    this.isForWindow = false;
     /** @type {(Chosen & { always: boolean }) | null} */
     this.refused = null;
     this.current = tag("section", "nbc-model-current", { "aria-label": "In use" });
@@ -72,11 +73,20 @@ export class ModelDialog extends Dialog {
   open(opener) {
     this.page = null;
     this.refused = null;
+    this.isForWindow = false;
     this.servers.clear();
     this.search.value = "";
     super.open(opener);
     this.drawAll();
     this.panel.send({ type: "models", token: this.newToken() });
+  }
+
+  /** With the field for the context window
+   * @param {HTMLElement} opener
+   */
+  openWindow(opener) {
+    this.open(opener);
+    this.isForWindow = true;
   }
 
   /** Ask a server for its models; the answer is shown in a section.
@@ -121,6 +131,10 @@ export class ModelDialog extends Dialog {
     this.page = page;
     if (page.address && !this.address.value) this.address.value = page.address;
     this.drawAll();
+    /** @type {HTMLButtonElement | null} */
+    const change = this.isForWindow ? this.current.querySelector(".nbc-model-change") : null;
+    if (change) this.askWindow(change);
+    this.isForWindow = false;
   }
 
   /** @param {Protocol.ServerModels} server */
