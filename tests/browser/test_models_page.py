@@ -95,10 +95,12 @@ def test_an_own_server_answers_after_four_clicks_with_nothing_but_its_address(
     expect(panel).to_contain_text("window is 16000 for openai:my-own:8b")
 
 
+@pytest.mark.parametrize("theme", ["Dark"])
 def test_what_is_wrong_with_a_server_or_a_name_is_one_line_and_nothing_is_lost(
-    server: OwnServer, open_panel_page: OpenPanelPage, screenshot
+    server: OwnServer, open_panel_page: OpenPanelPage, screenshot, theme: str
 ):
-    panel = open_panel_page(FRESH).run(0).locator(".nbc")
+    notebook = open_panel_page(FRESH)
+    panel = notebook.run(0).locator(".nbc")
     models = open_models(panel)
     status = models.locator(".nbc-dialog-status")
     website = FaultServer()
@@ -130,7 +132,10 @@ def test_what_is_wrong_with_a_server_or_a_name_is_one_line_and_nothing_is_lost(
     name.fill("gpt-6-lana")
     name.press("Enter")
     expect(status).to_contain_text("'gpt-6-lana' names no provider. Nearest: openai:")
-    screenshot("models-many")
+    name.fill("gemini")
+    notebook.page.set_viewport_size({"width": 350, "height": 700})
+    name.scroll_into_view_if_needed()
+    screenshot("models-narrow")
 
 
 def test_a_corrected_key_is_used_after_one_click_and_a_typed_one_replaces_it(
