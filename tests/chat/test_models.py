@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from fault_server import AnthropicDialect, FaultServer, answer, failure, page
-from own_server import OwnServer
+from fault_server import FaultServer, answer, failure, page
+from own_server import MessagesServer, OwnServer
 
 from nbchat import Agent
 from nbchat.chat.commands import Commands
@@ -101,13 +101,7 @@ def test_a_server_that_lists_no_models_costs_one_line(store, response, problem):
 
 
 def test_a_server_that_speaks_anthropics_api_is_asked_in_it(store):
-    server = FaultServer()
-    listed = {"id": "claude-x", "type": "model", "display_name": "X"}
-    server.script(
-        answer({"data": [listed], "has_more": False}),
-        answer({"data": [listed], "has_more": False}),
-        *3 * [AnthropicDialect().text("From Anthropic's API.")],
-    )
+    server = MessagesServer()
     agent, models = chat(store)
     found = models.served("openai", server.url)
     assert [each.name for each in found.models] == ["anthropic:claude-x"]

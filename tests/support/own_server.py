@@ -1,6 +1,14 @@
 """A server of one's own that speaks OpenAI's chat API, with a list of models."""
 
-from fault_server import FaultServer, OpenAIDialect, Recorded, Response, answer, failure
+from fault_server import (
+    AnthropicDialect,
+    FaultServer,
+    OpenAIDialect,
+    Recorded,
+    Response,
+    answer,
+    failure,
+)
 
 
 class OwnServer(FaultServer):
@@ -32,3 +40,16 @@ class OwnServer(FaultServer):
         if request.body.get("model") not in self.models:
             return failure(404, {"message": f"model {request.body['model']} not found"})
         return OpenAIDialect().text(self.says)
+
+
+class MessagesServer(FaultServer):
+    """A server of one's own that speaks Anthropic's API alone."""
+
+    def next_response(self, request: Recorded) -> Response:
+        self.requests.append(request)
+        if request.path.startswith("/v1/models"):
+            listed = {"id": "claude-x", "type": "model", "display_name": "X"}
+            return answer({"data": [listed], "has_more": False})
+        if request.path == "/v1/messages":
+            return AnthropicDialect().text("From Anthropic's API.")
+        return failure(404)
