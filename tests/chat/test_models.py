@@ -100,6 +100,7 @@ def test_a_server_that_lists_no_models_costs_one_line(store, response, problem):
     server.close()
 
 
+@pytest.mark.slow  # loads another SDK
 def test_a_server_that_speaks_anthropics_api_is_asked_in_it(store):
     server = MessagesServer()
     agent, models = chat(store)
