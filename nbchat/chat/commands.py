@@ -48,6 +48,9 @@ from nbchat.storage.saved_settings import THIS_SESSION
 from nbchat.storage.serialization import SessionInfo
 from nbchat.storage.store import SessionStore
 
+SESSIONS_SHOWN = 200
+"""The newest; the panel's search finds the others."""
+
 SESSION_COLUMNS = ("Session", "Last used", "Messages", "Title")
 
 GROUPS = {
@@ -246,7 +249,8 @@ class Commands:
 
     def _sessions(self, agent: Agent, _argument: str, _stop: Stop) -> Reply:
         current = agent.session.session_id
-        found = one_per_family(self._store.sessions(), current=current)
+        newest = self._store.sessions(limit=SESSIONS_SHOWN)
+        found = one_per_family(newest, current=current)
         if not found:
             return "No sessions yet."
         rows = [(s.id, s.used_at[:16], f"{s.messages:,}", _titled(s)) for s in found]

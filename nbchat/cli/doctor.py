@@ -230,7 +230,7 @@ def _store_rows(store: SessionStore) -> Iterator[str]:
     yield _row("database", store.location)
     yield _row("owner", f"{store.owner} (you)")
     store.check_writable()
-    count = len(store.sessions())
+    count = store.count_sessions()
     yield _row("writable", f"yes, {count} session{'' if count == 1 else 's'} stored")
 
 

@@ -157,6 +157,12 @@ def _add_run_command(commands: "argparse._SubParsersAction[Any]") -> None:
 
 def _add_session_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     sessions = commands.add_parser("sessions", help="list the stored sessions")
+    sessions.add_argument(
+        "--limit", type=int, default=100, help="how many (default: %(default)s)"
+    )
+    sessions.add_argument(
+        "--before", metavar="ID", default="", help="begin after this session"
+    )
     sessions.set_defaults(command=_sessions)
     export = commands.add_parser("export", help="write a session to a file")
     export.add_argument("session", metavar="ID", help="id from `nbchat sessions`")
@@ -264,11 +270,16 @@ def lab_command(notebook: Path) -> list[str]:
     return [*command, "--allow-root"] if is_root else command
 
 
-def _sessions(_options: argparse.Namespace) -> None:
+def _sessions(options: argparse.Namespace) -> None:
     """Print one line per session, the newest first."""
-    for info in _store().sessions():
+    store, limit = _store(), options.limit
+    found = store.sessions(limit=limit, before=options.before)
+    for info in found:
         line = f"{info.id}  {info.used_at[:16]}  {info.messages:5}  {info.title}"
         print(terminal_text(line))
+    if len(found) == limit and store.sessions(limit=1, before=found[-1].id):
+        more = f"For earlier sessions: nbchat sessions --before {found[-1].id}"
+        print(more, file=sys.stderr)
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -300,8 +311,8 @@ def _import(options: argparse.Namespace) -> None:
         raise NbchatError(f"{options.file} contains a session without messages.")
     session = _confirmed(session, is_accepted=options.accept)
     store = _store()
-    taken = {info.id for info in store.sessions()}
-    if not SESSION_ID.fullmatch(session.session_id) or session.session_id in taken:
+    wanted = session.session_id
+    if not SESSION_ID.fullmatch(wanted) or store.known([wanted]):
         session.session_id = uuid.uuid4().hex[:12]
     save_session(store, session)
     print(f"{session.session_id}  {count_messages(session.transcript)} messages")

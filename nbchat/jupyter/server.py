@@ -18,6 +18,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from http.client import responses
 from importlib.metadata import version
 from typing import Any, NoReturn
@@ -105,8 +106,16 @@ class Sessions(Route):
     @authenticated
     @authorized
     async def get(self) -> None:
-        """One object per session, the last used first."""
-        found: list[SessionInfo] = await self.off_loop(lambda: _store().sessions())
+        """One object per session, the last used first; a page of `limit` of them.
+
+        The next page has the last id as `before`.
+        """
+        limit = self.get_query_argument("limit", str(MOST_LISTED))
+        before = self.get_query_argument("before", "")
+        if not limit.isdecimal():
+            raise HTTPError(400, "limit must be a number")
+        page = partial(_store().sessions, limit=int(limit), before=before)
+        found: list[SessionInfo] = await self.off_loop(page)
         self.finish({"sessions": [asdict(info) for info in found]})
 
 
@@ -181,6 +190,10 @@ def _details(action: str, asked: dict[str, Any]) -> dict[str, Any]:
 def _exported(session_id: str, name: str) -> str:
     to = format_named(name)
     return exported(_store().load(session_id), to)
+
+
+MOST_LISTED = 100
+"""Sessions of an answer, unless its request has a limit."""
 
 
 def _store() -> SessionStore:

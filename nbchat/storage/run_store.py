@@ -37,8 +37,8 @@ from nbchat.storage.autosave import (
     Progress,
 )
 from nbchat.storage.owners import OwnedRows
-from nbchat.storage.schema import run_batches, run_results, sessions
-from nbchat.storage.serialization import restored, storable
+from nbchat.storage.schema import run_batches, run_results
+from nbchat.storage.serialization import storable
 from nbchat.storage.store import Origin, SessionStore
 
 ROWS_READ = 1_000
@@ -98,13 +98,6 @@ class Store(SessionStore):
         is_saved = bool(session.session_id)
         session.session_id = session_id
         return RowSaver(self, session, Origin(model=model), is_saved=is_saved)
-
-    def known(self, session_ids: Sequence[str]) -> set[str]:
-        """The sessions among these that the store has."""
-        wanted = sessions.c.id.in_([storable(each) for each in session_ids])
-        query = self._mine.select(sessions, sessions.c.id).where(wanted)
-        with self._connection(writes=False) as connection:
-            return set(map(restored, connection.scalars(query)))
 
     @cached_property
     def writer(self) -> "Writer":

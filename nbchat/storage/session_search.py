@@ -82,11 +82,24 @@ def found_sessions(
 
 
 def listed(
-    connection: sa.Connection, mine: OwnedRows, condition: sa.ColumnElement[bool]
+    connection: sa.Connection,
+    mine: OwnedRows,
+    condition: sa.ColumnElement[bool],
+    *,
+    limit: int | None = None,
+    before: str = "",
 ) -> list[SessionInfo]:
-    """Sessions that meet a condition, the last used first."""
-    order = (sessions.c.used_at.desc(), sessions.c.id)
-    query = mine.select(sessions).where(condition).order_by(*order)
+    """Sessions that meet a condition, the last used first; those after `before`."""
+    columns = sessions.c
+    order = (columns.used_at.desc(), columns.id)
+    query = mine.select(sessions).where(condition).order_by(*order).limit(limit)
+    if before:
+        its_time = mine.select(sessions, columns.used_at)
+        used_at = connection.scalar(its_time.where(columns.id == storable(before)))
+        if used_at is None:
+            return []
+        is_later = (columns.used_at == used_at) & (columns.id > storable(before))
+        query = query.where((columns.used_at < used_at) | is_later)
     return [info_from_row(row) for row in connection.execute(query)]
 
 

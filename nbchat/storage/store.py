@@ -205,10 +205,31 @@ class SessionStore:
             finally:
                 _grouped.reset(token)
 
+    def count_sessions(self) -> int:
+        """How many sessions there are."""
+        with self._connection(writes=False) as connection:
+            counted = self._mine.select(sessions, sa.func.count())
+            return connection.scalar(counted.select_from(sessions)) or 0
+
+    def known(self, session_ids: Sequence[str]) -> set[str]:
+        """The sessions among these that are stored."""
+        wanted = sessions.c.id.in_([storable(each) for each in session_ids])
+        query = self._mine.select(sessions, sessions.c.id).where(wanted)
+        with self._connection(writes=False) as connection:
+            return set(map(restored, connection.scalars(query)))
+
     def sessions(
-        self, *, notebook: str | None = None, query: str = ""
+        self,
+        *,
+        notebook: str | None = None,
+        query: str = "",
+        limit: int | None = None,
+        before: str = "",
     ) -> list[SessionInfo]:
         """List the sessions of a notebook or of all, the last used first.
+
+        At most `limit` of them, beginning after the session whose id is `before`, which
+        was used later.
 
         With a `query`, sessions that contain any of its words, the best match first,
         each with a `snippet`. If there are none, those that contain the query inside a
@@ -219,8 +240,10 @@ class SessionStore:
             condition = sessions.c.notebook == storable(notebook)
         with self._connection(writes=False) as connection:
             if not (query := query.strip()):
-                return listed(connection, self._mine, condition)
-            return found_sessions(connection, self._mine, condition, query)
+                page = partial(listed, limit=limit, before=before)
+                return page(connection, self._mine, condition)
+            found = found_sessions(connection, self._mine, condition, query)
+            return found[:limit]
 
     def newest(
         self, origin: Origin, is_there: Callable[[str], bool] = lambda _path: False

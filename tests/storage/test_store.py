@@ -785,3 +785,18 @@ def test_why_a_response_lost_the_prompt_cache_is_there_after_a_restart(tmp_path)
     restarted = SessionStore(f"sqlite:///{tmp_path}/sessions.db").load("s")
     (turn,) = turn_costs(restarted)
     assert turn.cache_losses == (lost.cache_loss,)
+
+
+def test_sessions_are_listed_in_pages(store):
+    for number in range(7):
+        save_session(
+            store, Session([("user", f"hello {number}")], session_id=f"s{number}")
+        )
+    every = [each.id for each in store.sessions()]
+    assert store.count_sessions() == len(every) == 7
+    pages, before = [], ""
+    while page := store.sessions(limit=3, before=before):
+        pages.append([each.id for each in page])
+        before = page[-1].id
+    assert pages == [every[:3], every[3:6], every[6:]]
+    assert store.sessions(before="unknown") == []

@@ -219,7 +219,10 @@ def test_of_many_sessions_the_newest_are_listed(panel):
             return self.id
 
     class Many:
-        def sessions(self, *, query: str) -> list[Row]:
+        def count_sessions(self) -> int:
+            return MOST_SESSIONS + 50
+
+        def sessions(self, *, query: str, limit: int) -> list[Row]:
             return [Row(str(number)) for number in range(MOST_SESSIONS + 50)]
 
         def load(self, session_id: str) -> Session:

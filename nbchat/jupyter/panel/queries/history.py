@@ -46,7 +46,10 @@ LABELS = {"user": "You", "assistant": "Assistant", "thinking": "Thinking"}
 class Store(Protocol):
     """A store of sessions."""
 
-    def sessions(self, *, query: str) -> "Sequence[SessionInfo]":
+    def count_sessions(self) -> int:
+        """How many sessions there are."""
+
+    def sessions(self, *, query: str, limit: int) -> "Sequence[SessionInfo]":
         """Sessions with any word of a query, best first; or all, last used first."""
 
     def load(self, session_id: str) -> Session:
@@ -119,10 +122,12 @@ def sessions_list(session: Session, query: str, store: Store) -> SessionsList:
     from nbchat.storage.branches import one_per_family  # noqa: PLC0415
 
     current = session.session_id
-    listed = store.sessions(query=query[:LONGEST_QUERY])
+    most = 4 * MOST_SESSIONS  # of which some are branches of others
+    listed = store.sessions(query=query[:LONGEST_QUERY], limit=most)
     found = one_per_family(listed, current=current)
     rows = tuple(_row(each, current) for each in found[:MOST_SESSIONS])
-    return SessionsList(rows, total=len(found))
+    is_cut = len(listed) == most and not query.strip()
+    return SessionsList(rows, total=store.count_sessions() if is_cut else len(found))
 
 
 def branch_switches(session: Session, store: Store) -> BranchSwitches:
