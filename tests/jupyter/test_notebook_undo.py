@@ -3,11 +3,18 @@
 import pytest
 from notebook_pages import Page
 
+from nbchat.agent.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
+from nbchat.conversation.turn_costs import turn_costs
 from nbchat.errors import NbchatError
 from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.notebook_undo import NotebookUndo
+from nbchat.providers.base import Request
+from nbchat.testing import Line, ScriptedProvider, calls, says
+
+STORY = "<summary>\nCells were set, one after the other, as asked.\n</summary>"
 
 
 class Desk:
@@ -99,3 +106,41 @@ def test_nothing_is_changed_that_could_not_be_kept():
         desk.edit("replace", "a", "2")
     assert page.cells == {"a": "1"}
     assert [*desk.session.cell_changes] == []
+
+
+@pytest.mark.slow
+def test_after_compactions_edits_reach_their_cells_and_turns_are_undone():
+    page = Page(**{f"cell_{n}": f"x_{n} = 0" for n in range(30)})
+    tools = NotebookTools(lambda: page.requests)
+
+    def reply(request: Request) -> Line:
+        if not request.tools:
+            return says(STORY)
+        if request.history[-1].role == "tool":
+            return says("Done.")
+        number = int(request.history[-1].content.split()[-1])
+        cell = f"cell_{number}"
+        what = {"change": "replace", "cell": cell, "old": " = 0", "source": " = 1"}
+        return calls("edit_notebook", **what)
+
+    provider = ScriptedProvider(*[reply] * 120)
+    agent = Agent(
+        provider, tools=tools.tools, approve=True, engine=CompactionEngine(3_000)
+    )
+    undo = NotebookUndo(lambda: page.requests, lambda: agent.session)
+    tools.before_change, tools.after_change = undo.before_change, undo.after_change
+    for number in range(30):
+        agent.ask(f"Set number {number}")
+    session = agent.session
+    assert len(session.finished_compactions) >= 2
+    assert set(page.cells.values()) == {f"x_{n} = 1" for n in range(30)}
+    costs = turn_costs(session)
+    assert [each.requests for each in costs] == [2] * 30
+    assert sum(each.usage.input_tokens for each in costs) == sum(
+        usage.input_tokens for _, usage in session.usages
+    )
+    starts = [each.start for each in costs]
+    assert session.cell_changes.turns == starts[-20:]
+    assert undo.undo(starts[25]) == []
+    assert page.cells["cell_25"] == "x_25 = 0"
+    assert [text for text in page.cells.values() if text.endswith("0")] == ["x_25 = 0"]
