@@ -102,6 +102,8 @@ class ChatRunner:
         """
         self.chat_id = new_chat_id()
         """The id by which Jupyter Server reaches this chat."""
+        self.on_turn_end: Callable[[Agent], object] | None = None
+        """Called when a message, a command or an action is done, on its thread."""
         self._build = build
         self._listener = listener
         self._commands = commands
@@ -438,6 +440,9 @@ class ChatRunner:
             self._send(TurnStarted(job.label))
 
     def _finish(self, job: Job) -> None:
+        if job.label and self.on_turn_end is not None and not self._is_closed:
+            end = partial(job.context.run, self.on_turn_end, self.agent)
+            self._error_of(end)
         with self._changed:
             self._running.remove(job)
             self._send_if_idle()

@@ -1,7 +1,7 @@
 """The commands of a chat: a table by name, and those about sessions and settings."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from difflib import get_close_matches
 
@@ -90,6 +90,8 @@ class Commands:
         self._store, self.live_settings = store, settings
         self.rules: ProjectRules | None = None
         """The rules file of the project; None where the chat reads none."""
+        self.redacted: Callable[[Agent, str], str] = lambda _agent, _text: ""
+        """Removes a text from a kept transcript; says in which file it still is."""
         self.servers = ChatServers(lambda: settings.config.mcp_file)
         self.table: dict[str, tuple[Command, str]] = {
             "help": (self._help, "List the commands"),
@@ -330,13 +332,14 @@ class Commands:
         branches = self._store.family(session_id) if log.folder else ()
         for branch_id in {session_id, *(branch.id for branch in branches)}:
             log.write(self._store.load(branch_id))
+        kept = self.redacted(agent, text)
         if left is not None:
             raise left
         return (
             f"Removed it from {_counted(removed.messages, 'message')} "
             f"({_counted(removed.places, 'place')} in all), in this session, its "
             "branches, runs, logs and backups. Exported files and cell outputs still "
-            "contain it."
+            f"contain it. {kept}".strip()
         )
 
     def _save(self, agent: Agent) -> list[Event]:

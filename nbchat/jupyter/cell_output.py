@@ -5,9 +5,11 @@ Below a turn that failed is the button *Try again*. It and its answer are displa
 that cell, which a click updates: no other cell has to run.
 """
 
+import json
 import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -47,7 +49,11 @@ from nbchat.rendering.banners import (
     notice_text,
     progress_text,
 )
-from nbchat.rendering.conversation import conversation_html, conversation_text
+from nbchat.rendering.conversation import (
+    conversation_html,
+    conversation_text,
+    kept_html,
+)
 from nbchat.rendering.entries import escaped, listing_html
 from nbchat.rendering.plain_text import terminal_text
 
@@ -139,6 +145,52 @@ class Conversation:
 
     def _repr_html_(self) -> str:
         return conversation_html(self.session)
+
+
+class KeptTranscript:
+    """A display of the conversation that is written again when a turn has ended.
+
+    It is saved with the notebook, and can be read there without a kernel.
+    """
+
+    def __init__(self) -> None:
+        self._publisher: Any = None
+        self._id = uuid4().hex
+        self._shown = ""
+
+    def begin(self, publisher: Any, session: Session) -> None:
+        """Show the newest messages in the cell that runs."""
+        self._publisher, self._id, self._shown = publisher, uuid4().hex, ""
+        self.write(session)
+
+    def write(self, session: Session) -> None:
+        """Show the newest messages, in the display that has shown them before."""
+        html = "" if self._publisher is None else kept_html(session)
+        if html == self._shown:
+            return
+        self._publisher.publish(
+            {"text/html": html, "text/plain": "The transcript of this chat"},
+            transient={"display_id": self._id},
+            update=bool(self._shown),
+        )
+        self._shown = html
+
+    def without(self, text: str, session: Session, path: Path) -> str:
+        """Write it again without a text that was removed from the session.
+
+        Returns a sentence about the notebook's file if that still has the text.
+        """
+        self.write(session)
+        try:
+            saved = path.read_text(encoding="utf-8") if path.is_file() else ""
+        except (OSError, ValueError) as error:
+            return f"{path.name} can't be read to see whether it has the text: {error}"
+        forms = {text, json.dumps(text)[1:-1], json.dumps(escaped(text))[1:-1]}
+        if not any(each in saved for each in forms):
+            return ""
+        if self._shown:
+            return f"{path.name} still has it. Save the notebook to remove it there."
+        return f"{path.name} still has it. Clear the output that shows it, then save."
 
 
 def show(events: Iterator[ChatEvent], output: CellOutput | None = None) -> None:

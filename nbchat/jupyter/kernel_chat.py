@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import comm
@@ -40,7 +41,13 @@ from nbchat.conversation.pastes import prompt_entry, typed_text
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import ends_with_answer
 from nbchat.errors import ConfigError, NbchatError, StoreError
-from nbchat.jupyter.cell_output import Conversation, KnownNotebook, RetryButton, show
+from nbchat.jupyter.cell_output import (
+    Conversation,
+    KeptTranscript,
+    KnownNotebook,
+    RetryButton,
+    show,
+)
 from nbchat.jupyter.notebook_context import NotebookContext, Outline, outline_of
 from nbchat.jupyter.notebook_mcp import ACTION, SharedNotebook
 from nbchat.jupyter.notebook_page import NO_PAGE
@@ -124,6 +131,10 @@ class KernelChat:
             self.store, is_on=lambda: self._uses_rules, offer=self._offer_rules
         )
         self.commands.rules = self._rules
+        self._kept = KeptTranscript()
+        self.commands.redacted = lambda agent, text: self._kept.without(
+            text, agent.session, Path(notebook_name() or "-")
+        )
         self.runner = ChatRunner(
             self._built, commands=self.commands, prepare=self._reread
         )
@@ -205,6 +216,13 @@ class KernelChat:
     def conversation(self) -> Conversation:
         """The whole conversation, for the output of a cell."""
         return Conversation(self.agent.session)
+
+    def keep_transcript(self) -> None:
+        """Show the conversation in this cell, and write it again after each turn."""
+        if self._shell is None:
+            raise NbchatError("A transcript can only be kept in a notebook.")
+        self._kept.begin(self._shell.display_pub, self.agent.session)
+        self.runner.on_turn_end = lambda agent: self._kept.write(agent.session)
 
     def send(self, text: str, *, cell_id: str = "") -> None:
         """Answer a message in the cell that called this.

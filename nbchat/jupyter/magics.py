@@ -46,6 +46,7 @@ class ChatMagics(Magics):
         session = %chat session    the Session: history, transcript, compactions
         agent = %chat agent        the Agent: run, ask, chat, engine
         %chat transcript           show the whole conversation, also without a kernel
+        %chat transcript keep      the same, and write it again after each turn
         %chat fix                  attach the last error and ask how to fix it
         %%chat                     send the cell's text; the answer appears below it.
                                    Run again, the cell replaces its own turn
@@ -80,6 +81,8 @@ class ChatMagics(Magics):
                 return self._open().agent.session
             case "transcript":
                 return self._open().conversation()
+            case "transcript keep":
+                self._open().keep_transcript()
             case "agent":
                 return self._open().agent
             case "fix":

@@ -4,13 +4,24 @@ For front ends without widgets, and for notebooks that others read. It is writte
 notebook only on request.
 """
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 from nbchat.conversation.entries import Compaction, Entry
+from nbchat.conversation.secret_masking import (
+    HIDDEN,
+    is_secret_name,
+    without_secrets,
+)
 from nbchat.conversation.session import Session
 from nbchat.rendering.banners import CELL_STYLE, compaction_html, compaction_text
 from nbchat.rendering.entries import entry_html, request_text
 from nbchat.rendering.markdown import code_style, with_boxes
+
+KEPT_BYTES = 200_000
+"""Of a transcript that is kept in a notebook's file: it stays quick to open."""
 
 SPEAKERS = {"user": "You", "assistant": "Assistant", "tool": "Result"}
 
@@ -44,6 +55,57 @@ def conversation_html(session: Session) -> str:
     # JupyterLab lets MathJax read a cell's HTML, and its \href takes any address.
     style = f"<style>{CELL_STYLE}{STYLE}{code_style()}</style>"
     return f'<div class="nbc-cell mathjax_ignore">{style}{shown}</div>'
+
+
+def kept_html(session: Session) -> str:
+    """The newest messages in at most 200 KB, without secrets, for a notebook's file."""
+    style = f"<style>{CELL_STYLE}{STYLE}{code_style()}</style>"
+    left = KEPT_BYTES - len(style.encode()) - 300
+    shown: list[str] = []
+    for _, part in reversed([*timeline(session)]):
+        html = _html(_without_secrets(part))
+        left -= len(html.encode())
+        if left < 0:
+            note = "Earlier messages aren't in this transcript."
+            shown.append(f"<p><em>{note}</em></p>")
+            break
+        shown.append(html)
+    inside = "".join(reversed(shown)) or "No messages yet."
+    return f'<div class="nbc-cell mathjax_ignore">{style}{inside}</div>'
+
+
+def _without_secrets(part: Entry | Compaction) -> Entry | Compaction:
+    """An entry or a compaction with its secrets hidden."""
+    if isinstance(part, Compaction):
+        texts = {name: _masked(getattr(part, name)) for name in ("summary", "reason")}
+        return replace(part, memory=(), **texts)
+    content = _masked(part.content)
+    has_data = part.tool_args and not part.is_answer
+    if not has_data or (part.role == "user" and not part.is_text_file):
+        return part._replace(content=content)
+    return part._replace(
+        content=content, tool_args=json.dumps(_masked_value(part.arguments))
+    )
+
+
+def _masked_value(value: Any) -> Any:
+    match value:
+        case str():
+            return _masked(value)
+        case list():
+            return [_masked_value(each) for each in value]
+        case dict():
+            return {
+                name: HIDDEN
+                if isinstance(each, str) and is_secret_name(name)
+                else _masked_value(each)
+                for name, each in value.items()
+            }
+    return value
+
+
+def _masked(text: str) -> str:
+    return without_secrets(text)[0]
 
 
 def conversation_text(session: Session) -> str:

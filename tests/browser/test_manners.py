@@ -203,3 +203,26 @@ def test_a_selected_text_is_removed_for_good_after_a_dialog_that_says_what_it_do
     assert file.exists()
     for each in tmp_path.glob("sessions.db*"):
         assert b"hunter2" not in each.read_bytes()
+
+
+def test_a_transcript_is_kept_in_the_notebook_and_follows_what_is_removed(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(OWN)
+    panel = panel_of(notebook)
+    choose(panel, "Keep a transcript in the notebook")
+    kept = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell").nth(1)
+    expect(kept).to_contain_text("%chat transcript keep")
+    expect(kept.locator(".jp-OutputArea-output")).to_contain_text("No messages yet.")
+    say(panel, "Is the code hunter2-and-more right?")
+    expect(kept.locator(".jp-OutputArea-output")).to_contain_text("I see. I see.")
+    is_idle(panel)
+    notebook.save()
+    file = notebook.lab.root / notebook.name
+    assert "hunter2-and-more right" in file.read_text()
+    screenshot("kept")
+    say(panel, "/redact hunter2-and-more")
+    expect(panel.locator(".nbc-note")).to_contain_text("Save the notebook")
+    expect(kept).not_to_contain_text("hunter2")
+    notebook.save()
+    assert "hunter2" not in file.read_text()

@@ -2,8 +2,10 @@
 
 import contextlib
 import io
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
@@ -32,8 +34,15 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.session import Session
 from nbchat.errors import ConnectionFailed, NbchatError, RequestRefused
-from nbchat.jupyter.cell_output import HOW_TO_RETRY, RETRY_ANSWERED, Conversation, show
+from nbchat.jupyter.cell_output import (
+    HOW_TO_RETRY,
+    RETRY_ANSWERED,
+    Conversation,
+    KeptTranscript,
+    show,
+)
 from nbchat.providers.base import ReplyStream, Request
+from nbchat.rendering.conversation import kept_html
 from nbchat.rendering.markdown import markdown_cell_html
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, fails, says
@@ -372,3 +381,46 @@ def test_without_widgets_a_line_says_how_to_try_again(shell, capsys, is_kernel):
     shown = shell.display_pub.texts if is_kernel else capsys.readouterr().out
     assert HOW_TO_RETRY in shown
     assert not any(VIEW in each for each in shell.display_pub.shown.values())
+
+
+def test_a_kept_transcript_is_written_again_after_each_turn_without_secrets():
+    key = "sk-proj-" + "aB3dE6gH9kL2nP5q" * 2
+    session = Session([Entry("user", f"My key is {key}. Is *it* fine?")])
+    kept, publisher = KeptTranscript(), Publisher()
+    kept.write(session)
+    assert publisher.calls == []
+    kept.begin(publisher, session)
+    kept.write(session)
+    session.transcript.append(Entry("assistant", "Change it:\n\n```python\nx = 1\n```"))
+    kept.write(session)
+    (first, is_new), (second, is_update) = publisher.calls
+    assert (is_new, is_update) == (False, True)
+    assert key not in first["text/html"] + second["text/html"]
+    assert "Is *it* fine?" in first["text/html"]
+    assert "border:1px" in second["text/html"]
+
+
+def test_a_kept_transcript_has_at_most_the_newest_200_kb():
+    said = [Entry("user", f"Message {n}: " + "words " * 200) for n in range(400)]
+    html = kept_html(Session(said))
+    assert len(html.encode()) <= 200_000
+    assert "Message 399:" in html
+    assert "Message 9:" not in html
+    assert "Earlier messages aren" in html
+
+
+def test_a_removed_text_leaves_the_kept_transcript_and_a_file_that_has_it_is_named(
+    tmp_path: Path,
+):
+    session = Session([Entry("user", 'Say "hunter2 & co", please.')])
+    kept, publisher, file = KeptTranscript(), Publisher(), tmp_path / "orders.ipynb"
+    text = 'hunter2 & co"'
+    assert kept.without(text, session, file) == ""
+    kept.begin(publisher, session)
+    file.write_text(json.dumps({"html": publisher.calls[0][0]["text/html"]}))
+    gone = Session([Entry("user", "Say [removed], please.")])
+    assert "Save the notebook" in kept.without(text, gone, file)
+    assert "hunter2" not in publisher.calls[-1][0]["text/html"]
+    assert "Clear the output" in KeptTranscript().without(text, gone, file)
+    file.write_text("{}")
+    assert kept.without(text, gone, file) == ""

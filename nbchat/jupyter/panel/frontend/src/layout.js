@@ -15,6 +15,7 @@ const MENU = {
     new: "New session",
     sessions: "Sessions",
     history: "History",
+    transcript: "Keep a transcript in the notebook",
     remove: "Remove text permanently …",
   },
   "What the model gets": {

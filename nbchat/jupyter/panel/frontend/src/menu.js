@@ -98,6 +98,7 @@ export class Menu {
     isHidden.servers = !state.has_servers;
     isHidden.side = !this.panel.beside.isOffered;
     const isNotebook = Boolean(this.panel.notebook.model); // Voila and pages have none
+    isHidden.transcript = !isNotebook || !state.takes_keys; // a chat of `%chat`
     isHidden.cells = !isNotebook || state.offers_cells !== false;
     isHidden.noCells = !isNotebook || !state.offers_cells;
     /** @type {Record<string, boolean>} */

@@ -158,6 +158,11 @@ export class NotebookCells {
     await runCell(cell, kernel, this.cells[index].id);
   }
 
+  /** In a cell of its own, which the chat writes again after each turn */
+  async keepTranscript() {
+    await this.run(this.insertBelow("%chat transcript keep", "python"));
+  }
+
   /** A cell has just opened the panel: bring the box in sight and let the person type. */
   enter() {
     const { own } = this;

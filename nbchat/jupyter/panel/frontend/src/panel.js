@@ -440,6 +440,7 @@ class Panel {
     if (name === "side") this.beside.open();
     else if (name === "new") this.command("/new");
     else if (name === "cells" || name === "noCells") this.command(`/set notebook_tools ${name === "cells"}`);
+    else if (name === "transcript") this.notebook.keepTranscript();
     else if (name === "remove") this.removeDialog.open(more, this.menu.selected);
     else dialogs[name].open(more);
   }
