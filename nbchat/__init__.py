@@ -30,10 +30,10 @@ _MODULES = {
     "conversation.entries": "Compaction Entry Usage",
     "conversation.events": (
         "Branched Compacted CompactionChanged CompactionFailed CompactionProgress "
-        "CompactionSkipped CompactionStarted CompactionUndone ContentLeftOut "
-        "EntryAdded Event PinsChanged RequestQueued RetryScheduled SavingFailed "
-        "StopReason TextDelta ThinkingDelta ToolRequested TurnFailed TurnFinished "
-        "UsageReported"
+        "CompactionProposed CompactionSkipped CompactionStarted CompactionUndone "
+        "ContentLeftOut EntryAdded Event PinsChanged RequestQueued RetryScheduled "
+        "SavingFailed StopReason TextDelta ThinkingDelta ToolRequested TurnFailed "
+        "TurnFinished UsageReported"
     ),
     "conversation.session": "Session",
     "conversation.tools": "idempotency_key tool",

@@ -40,6 +40,9 @@ logger = logging.getLogger(__name__)
 BACKGROUND = "background"
 """The trigger of a compaction before one is due."""
 
+ASKED_ABOUT = ("cumulative", "auto")
+"""Triggers that can wait for a person: the window is not full yet."""
+
 SHORTENINGS = 2
 """How often results are shortened, to a third each, for one request."""
 
@@ -94,6 +97,8 @@ class Compactor:
         self._publish = publish
         self._background: BackgroundCompaction | None = None
         self._asked: _AskedFor | None = None
+        self._proposed: tuple[Session, int] | None = None
+        """The session and its number of compactions when one was proposed last."""
 
     def when_read(self, focus: str) -> None:
         """Compact once the model has read what is in the conversation by then."""
@@ -125,6 +130,9 @@ class Compactor:
             yield from self.regenerate("", stop, RETRY)
         if not decision or decision.trigger == RETRY:
             return
+        if decision.trigger in ASKED_ABOUT and self._asks_first():
+            yield from self._propose(decision.trigger)
+            return
         pruned = engine.prune(session, trigger=decision.trigger)
         if pruned is not None:
             yield self.commit(pruned)
@@ -142,7 +150,7 @@ class Compactor:
 
         `on_ready` is called on a thread when `commit_ready` has something to commit.
         """
-        if self._background is not None:
+        if self._background is not None or self._agent.engine.policy.asks_first:
             return False
         plan = self._ahead()
         if plan is None:
@@ -294,6 +302,28 @@ class Compactor:
     def _pins_changed(self) -> events.PinsChanged:
         session = self._agent.session
         return events.PinsChanged(session.pins, session.dropped_rules)
+
+    def _asks_first(self) -> bool:
+        """Whether a person decides: not at the guard, where the window is full."""
+        engine, session = self._agent.engine, self._agent.session
+        guard = engine.tracker.limits.guard
+        is_full = guard is not None and engine.tracker.context_tokens(session) >= guard
+        return engine.policy.asks_first and not is_full
+
+    def _propose(self, trigger: str) -> Events:
+        """Ask a person, once until the next compaction."""
+        engine, session = self._agent.engine, self._agent.session
+        now = (session, len(session.compactions))
+        if now == self._proposed:
+            return
+        plan = engine.plan(session, trigger=trigger)
+        if plan.skip:
+            return
+        self._proposed = now
+        start = session.compaction.stop if session.compaction else 0
+        before = engine.tracker.context_tokens(session)
+        after = max(0, plan.tokens_after)
+        yield events.CompactionProposed(plan.stop - start, before, after)
 
     def _if_asked(self, stop: Flag | None) -> Events:
         """Compact if the model has asked for it, and has read what it was told."""

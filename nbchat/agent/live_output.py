@@ -16,6 +16,7 @@ from nbchat.conversation.events import (
     Compacted,
     CompactionFailed,
     CompactionProgress,
+    CompactionProposed,
     CompactionSkipped,
     CompactionStarted,
     ContentLeftOut,
@@ -26,7 +27,7 @@ from nbchat.conversation.events import (
     TextDelta,
     ToolRequested,
 )
-from nbchat.rendering.banners import left_out_text
+from nbchat.rendering.banners import left_out_text, proposal_text
 from nbchat.rendering.markdown import markdown_cell_html
 from nbchat.rendering.plain_text import terminal_text
 
@@ -348,6 +349,8 @@ def _line(event: Event) -> str:
             return terminal_text(f"[{call.tool_name} {call.tool_args}]")
         case RetryScheduled(_, wait, reason):
             return f"{reason} Retrying in {wait:.0f} s."
+        case CompactionProposed():
+            return f"{proposal_text(event)} agent.compact() does it now."
         case ContentLeftOut(parts, model):
             return left_out_text(parts, model)
         case SavingFailed(reason, is_resolved=is_resolved):

@@ -105,6 +105,9 @@ class Policy:
     """When the window is full and the summary fails: code writes an extract at once, or
     the history stays; after a request refused as too long there is always an extract.
     In both cases a summary is tried again after one, two, four ... more requests."""
+    asks_first: bool = False
+    """Whether a person is asked when the sum of input tokens or its price is due; the
+    window guard compacts without asking."""
     counts_exactly: bool = False
     """Whether the provider counts the context when it is close to the limit."""
 

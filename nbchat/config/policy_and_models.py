@@ -152,9 +152,11 @@ def policy_of(config: NbChat, base: Policy | None = None) -> Policy:
     """The policy with what site files change of it; `base` replaces the set one."""
     policy = base or policy_named(config.policy)
     fields = dict(config.policy_fields.get(policy.name, {}))
-    return with_fields(
-        policy, fields if config.automatic else fields | {"meter": "off"}
-    )
+    if config.automatic == "ask":
+        fields["asks_first"] = True
+    elif config.automatic == "false":
+        fields["meter"] = "off"
+    return with_fields(policy, fields)
 
 
 def connected(

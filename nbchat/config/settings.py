@@ -31,6 +31,15 @@ EMPTY = '""'
 Trait = TraitType[Any, Any]
 
 
+class _YesNo(Enum[Any]):
+    """A choice whose "true" and "false" may also be given as a Bool."""
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        """Take True and False as their names; raises TraitError for no choice."""
+        text = str(value).lower() if isinstance(value, bool) else value
+        return super().validate(obj, text)
+
+
 class NbChat(Configurable):
     """Settings of the notebook chat; `%config NbChat` lists them.
 
@@ -98,8 +107,11 @@ class NbChat(Configurable):
         help="When and how the conversation is compacted. auto decides by price, "
         "extractive calls no model, off compacts only on request.",
     ).tag(config=True, scope="model", apply="policy")
-    automatic = Bool(
-        True, help="Compact automatically. If false, only on request."
+    automatic = _YesNo(
+        ["true", "ask", "false"],
+        "true",
+        help="Compact automatically. With ask, the chat asks you first until the "
+        "window is nearly full. If false, only on request.",
     ).tag(config=True, scope="model", apply="policy")
     context_token_threshold = Int(
         None,

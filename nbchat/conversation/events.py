@@ -105,6 +105,18 @@ class CompactionStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionProposed:
+    """A compaction is due and waits for a person; nothing has changed yet.
+
+    It comes once. At the window guard the chat compacts without asking.
+    """
+
+    messages: int
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionProgress:
     """A long conversation is summarized in chunks: `done` of `total`."""
 
@@ -209,6 +221,7 @@ Event = (
     | UsageReported
     | ToolRequested
     | CompactionStarted
+    | CompactionProposed
     | CompactionProgress
     | Compacted
     | CompactionUndone

@@ -27,6 +27,7 @@ from nbchat.conversation.events import (
     CompactionChanged,
     CompactionFailed,
     CompactionProgress,
+    CompactionProposed,
     CompactionSkipped,
     CompactionUndone,
     ContentLeftOut,
@@ -48,6 +49,7 @@ from nbchat.rendering.banners import (
     compaction_text,
     notice_text,
     progress_text,
+    proposal_text,
 )
 from nbchat.rendering.conversation import (
     conversation_html,
@@ -284,6 +286,8 @@ def _note(event: ChatEvent) -> str:
             | SavingFailed()
         ):
             return notice_text(event)
+        case CompactionProposed():
+            return f"{proposal_text(event)} To do it now: %chat /compact"
         case CompactionProgress():
             return f"Compacting, {progress_text(event)}"
         case RetryScheduled(_, wait, reason):

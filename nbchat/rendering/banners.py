@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import unescape
 from typing import assert_never
 
+from nbchat.compaction.triggers.triggers import in_thousands
 from nbchat.conversation.cell_changes import CellChange
 from nbchat.conversation.cell_undo import CellUndo, LeftCell, counts, undo_of
 from nbchat.conversation.entries import BY_MODEL, Compaction
@@ -19,6 +20,7 @@ from nbchat.conversation.events import (
     CompactionChanged,
     CompactionFailed,
     CompactionProgress,
+    CompactionProposed,
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
@@ -82,6 +84,8 @@ TITLES = {
 
 WITHOUT_MODEL = "No model was available, so the newest messages were quoted instead."
 """Said of a summary that was to be a model's."""
+
+PROPOSED = "About to compact {messages} ({before} to {after} tokens)."
 
 BRANCHED = "Branched. The original stays in your sessions."
 
@@ -207,6 +211,21 @@ def notice_html(event: Notice) -> str:
         case _:
             html = _compaction_notice_html(STATES[type(event)], text)
     return html
+
+
+def proposal_text(event: CompactionProposed) -> str:
+    """Say in a line what a compaction would do that waits for a person."""
+    return PROPOSED.format(
+        messages=_plural(event.messages, "message"),
+        before=in_thousands(event.tokens_before),
+        after=in_thousands(event.tokens_after),
+    )
+
+
+def proposal_html(event: CompactionProposed) -> str:
+    """Render the line, to which the panel adds its buttons."""
+    text = escaped(proposal_text(event))
+    return f'<div class="nbc-proposal"><span>{text}</span></div>'
 
 
 def failure_html(

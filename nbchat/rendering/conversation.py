@@ -77,8 +77,8 @@ def kept_html(session: Session) -> str:
 def _without_secrets(part: Entry | Compaction) -> Entry | Compaction:
     """An entry or a compaction with its secrets hidden."""
     if isinstance(part, Compaction):
-        texts = {name: _masked(getattr(part, name)) for name in ("summary", "reason")}
-        return replace(part, memory=(), **texts)
+        summary, reason = _masked(part.summary), _masked(part.reason)
+        return replace(part, summary=summary, reason=reason, memory=())
     content = _masked(part.content)
     has_data = part.tool_args and not part.is_answer
     if not has_data or (part.role == "user" and not part.is_text_file):

@@ -2,16 +2,20 @@
 
 import contextlib
 import threading
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.policies import PRESETS
 from nbchat.conversation.events import (
     Compacted,
     CompactionChanged,
     CompactionFailed,
+    CompactionProposed,
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
@@ -169,3 +173,37 @@ def test_a_pin_is_counted_in_tokens_before_it_is_kept():
 def test_a_session_without_a_summary_cannot_be_imported():
     with pytest.raises(NbchatError, match="no summary to import"):
         agent_with().import_summary(Session())
+
+
+def asking_agent(*lines: ScriptedReply, window: int = 100_000) -> Agent:
+    policy = replace(PRESETS["single-summary"], asks_first=True)
+    session = Session([("user", "Where is W100?"), ("assistant", LONG)])
+    return Agent(
+        ScriptedProvider(*lines, window=window),
+        engine=CompactionEngine(100, policy=policy),
+        session=session,
+    )
+
+
+def kinds_of(events: Iterable[Event]) -> list[type]:
+    """What is proposed and what is compacted."""
+    wanted = (CompactionProposed, Compacted)
+    return [type(each) for each in events if isinstance(each, wanted)]
+
+
+def test_with_ask_a_compaction_is_proposed_once_and_waits_for_the_person():
+    agent = asking_agent(
+        says("One.", tokens=200), says("Two.", tokens=200), summary("W100 is late.")
+    )
+    assert kinds_of(agent.run("first")) == [CompactionProposed]
+    assert kinds_of(agent.run("second")) == []
+    assert agent.session.compaction is None
+    assert kinds_of(agent.compact()) == [Compacted]
+
+
+def test_with_ask_the_window_guard_compacts_without_asking():
+    agent = asking_agent(
+        says("One.", tokens=3_500), summary("W100 is late."), window=4_000
+    )
+    assert CompactionProposed not in kinds_of(agent.run("first " * 2_500))
+    assert agent.session.compaction is not None

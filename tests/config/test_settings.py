@@ -63,7 +63,7 @@ def test_a_command_lists_exactly_the_table(capsys):
         ({"max_steps": 0}, "max_steps can't be 0. Use a whole number of at least 1"),
         ({"attempts": "x"}, "attempts can't be 'x'. Use a whole number from 1 to 100"),
         ({"top_p": 2.0}, "top_p can't be 2.0. Use a number from 0 to 1"),
-        ({"automatic": "x"}, "automatic can't be 'x'. Choose true or false"),
+        ({"automatic": "x"}, "automatic can't be 'x'. Choose one of true, ask, false"),
         (
             {"policy": "tird"},
             "policy can't be 'tird'. Choose one of single-summary, tiered, ",

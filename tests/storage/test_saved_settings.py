@@ -42,7 +42,7 @@ def test_settings_are_listed_with_their_value_and_origin(store, monkeypatch):
     assert found["top_p"].origin == "environment variable NBCHAT_TOP_P"
     assert found["temperature"].origin == "default"
     assert "tiered" in found["policy"].choices
-    assert (found["automatic"].kind, found["temperature"].kind) == ("bool", "float")
+    assert (found["automatic"].kind, found["temperature"].kind) == ("choice", "float")
     assert found["effort"].choices == ("off", "low", "medium", "high", "default")
     assert (found["effort"].value, found["automatic"].value) == ("default", "true")
 

@@ -24,6 +24,7 @@ from nbchat.conversation.events import (
     CompactionChanged,
     CompactionFailed,
     CompactionProgress,
+    CompactionProposed,
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
@@ -266,3 +267,12 @@ def test_a_replaced_item_keeps_its_position_and_a_cleared_key_is_not_reused() ->
     transcript.clear()
     assert transcript.add("x") == 2
     assert transcript.page(before=2) == {"items": [], "before": None}
+
+
+def test_a_proposed_compaction_is_one_line_until_one_begins() -> None:
+    proposed = CompactionProposed(41, 64_000, 3_000)
+    view = shown(proposed)
+    assert "About to compact 41 messages (64k to 3k tokens)." in view.items[0]
+    begun = shown(proposed, CompactionStarted("manual", 4, 900), Compacted(RECORD))
+    assert len(begun.items) == 1
+    assert "Compaction occurred" in "".join(begun.items.values())

@@ -32,6 +32,7 @@ from nbchat.conversation.events import (
     CompactionChanged,
     CompactionFailed,
     CompactionProgress,
+    CompactionProposed,
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
@@ -135,6 +136,7 @@ class PanelState:
                 operations = self._fold_end(event)
             case (
                 CompactionStarted()
+                | CompactionProposed()
                 | Compacted()
                 | CompactionUndone()
                 | CompactionChanged()
@@ -210,7 +212,13 @@ class PanelState:
         match event:
             case CompactionStarted():
                 return [*shown, *self._set(activity="Compacting", retry=None)]
-            case Branched() | ContentLeftOut() | PinsChanged() | SavingFailed():
+            case (
+                CompactionProposed()
+                | Branched()
+                | ContentLeftOut()
+                | PinsChanged()
+                | SavingFailed()
+            ):
                 return [*shown, *self._measure()]
         return [*shown, *self._measure(activity="", retry=None)]
 

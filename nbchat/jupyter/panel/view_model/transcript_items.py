@@ -15,13 +15,14 @@ from nbchat.conversation.events import (
     Compacted,
     CompactionChanged,
     CompactionFailed,
+    CompactionProposed,
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
     Event,
 )
 from nbchat.rendering.arguments import with_invisibles_escaped
-from nbchat.rendering.banners import divider_html, notice_html
+from nbchat.rendering.banners import divider_html, notice_html, proposal_html
 from nbchat.rendering.entries import (
     beginning_html,
     entry_html,
@@ -122,6 +123,8 @@ class Banners:
         self._records: dict[str, Compaction] = {}
         self.running: int | None = None
         """The item that says that a compaction runs, if one does."""
+        self._proposed: int | None = None
+        """The item that asks whether to compact, if one does."""
         self.notifies = True
         """Whether automatic compactions have a banner."""
 
@@ -129,7 +132,7 @@ class Banners:
         """Forget all."""
         self.keys.clear()
         self._records.clear()
-        self.running = None
+        self.running = self._proposed = None
 
     def restore(self, compaction: Compaction) -> None:
         """Add a banner that is rendered when a view asks for it."""
@@ -144,13 +147,25 @@ class Banners:
 
     def fold(self, event: Event) -> list[Operation]:
         """Operations that show an event of a compaction; none for other events."""
+        if isinstance(event, CompactionProposed):
+            return self._propose(event)
+        dropped = self.drop_proposed() if isinstance(event, CompactionStarted) else []
+        return [*dropped, *self._fold(event)]
+
+    def _propose(self, event: CompactionProposed) -> list[Operation]:
+        """Ask in a line whether to compact now."""
+        shown = self._items.show(proposal_html(event))
+        self._proposed = shown[0]["key"]
+        return shown
+
+    def _fold(self, event: Event) -> list[Operation]:
         match event:
             case CompactionStarted(trigger) if not self._is_quiet(trigger):
                 shown = self._items.show(notice_html(event))
                 self.running = shown[0]["key"]
                 return shown
             case Compacted(compaction):
-                return self._add(compaction)
+                return [*self.drop_proposed(), *self._add(compaction)]
             case CompactionUndone(compaction) | CompactionChanged(compaction):
                 return self._change(compaction, notice_html(event))
             case CompactionSkipped(_, trigger) if self._is_quiet(trigger):
@@ -164,6 +179,11 @@ class Banners:
         shown = self._redraw(compaction)
         has_line = compaction.id in self.keys
         return [*shown, *(self.drop_running() if has_line else self._end(notice))]
+
+    def drop_proposed(self) -> list[Operation]:
+        """Remove the line that asks whether to compact."""
+        key, self._proposed = self._proposed, None
+        return [] if key is None else self._items.drop(key)
 
     def drop_running(self) -> list[Operation]:
         """Remove the banner of a compaction that runs."""

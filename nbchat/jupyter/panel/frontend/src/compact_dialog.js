@@ -113,6 +113,16 @@ function planRows(plan) {
   ];
 }
 
+/** @param {HTMLElement} item */
+export function addProposalButtons(item) {
+  if (!item.matches(".nbc-proposal")) return;
+  item.append(
+    button("nbc-compact-now nbc-primary", "Compact", "Compact now"),
+    button("nbc-compact-later", "Later", "Go on until the context window is nearly full"),
+    button("nbc-compact-view", "View what is kept", "See what a compaction keeps word for word"),
+  );
+}
+
 /** @param {HTMLElement} banner */
 export function addRetryButton(banner) {
   if (!banner.matches(".nbc-banner[data-state='failed']")) return;

@@ -457,6 +457,15 @@ class Panel {
 
   /** @param {Event} event */
   retryClicked(event) {
+    const asked = pressedIn(event, ".nbc-proposal > button");
+    if (asked?.matches(".nbc-compact-later")) {
+      asked.closest(".nbc-proposal")?.remove();
+      this.parts.input.focus();
+    } else if (asked?.matches(".nbc-compact-view")) {
+      this.compactDialog.open(asked);
+    } else if (asked && !this.state.is_busy && !this.isGone) {
+      this.compact({ focus: "", keep: null });
+    }
     const isRetry = pressedIn(event, ".nbc-retry");
     if (isRetry && !this.state.is_busy && !this.isGone) this.compact(this.compaction);
   }

@@ -19,7 +19,6 @@ const GROUPS = {
   },
   "Long conversations": {
     automatic: "Compact automatically",
-    ask_before_compacting: "Ask before compacting",
     policy: "How to compact",
     context_token_threshold: "Compact after this many input tokens",
     summary_model: "Model that writes summaries",

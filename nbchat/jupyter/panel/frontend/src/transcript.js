@@ -3,7 +3,7 @@
 import { addUndo } from "./cell_undo.js";
 import { addDecision } from "./approvals.js";
 import { finishBlocks } from "./code_blocks.js";
-import { addRetryButton } from "./compact_dialog.js";
+import { addProposalButtons, addRetryButton } from "./compact_dialog.js";
 import { fromHtml, newToken, pressedIn, tag } from "./dom.js";
 import { RETRY_MILLISECONDS } from "./kernel_connection.js";
 import { addRest } from "./long_text.js";
@@ -128,6 +128,7 @@ export class Transcript {
     text?.classList.toggle("nbc-long", text.childElementCount > MANY_BLOCKS);
     finishBlocks(fresh, this.panel.notebook);
     addRetryButton(fresh);
+    addProposalButtons(fresh);
     addBackButton(fresh);
     addUndo(fresh);
     addAgainButton(fresh);
