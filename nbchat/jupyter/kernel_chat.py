@@ -132,9 +132,7 @@ class KernelChat:
         )
         self.commands.rules = self._rules
         self._kept = KeptTranscript()
-        self.commands.redacted = lambda agent, text: self._kept.without(
-            text, agent.session, Path(notebook_name() or "-")
-        )
+        self.commands.redacted = self._redacted
         self.runner = ChatRunner(
             self._built, commands=self.commands, prepare=self._reread
         )
@@ -223,6 +221,11 @@ class KernelChat:
             raise NbchatError("A transcript can only be kept in a notebook.")
         self._kept.begin(self._shell.display_pub, self.agent.session)
         self.runner.on_turn_end = lambda agent: self._kept.write(agent.session)
+
+    def _redacted(self, agent: Agent, text: str) -> str:
+        """Remove a text from the kept transcript; says if the file still has it."""
+        path = Path(notebook_name() or "-")
+        return self._kept.without(text, agent.session, path)
 
     def send(self, text: str, *, cell_id: str = "") -> None:
         """Answer a message in the cell that called this.
