@@ -20,7 +20,7 @@ ROOT = Path(nbchat.__file__).parents[1]
 
 NAMES = """
     Agent Answer Approvals Branched Budget ChatUI Commands Compacted Compaction CompactionChanged
-    CompactionEngine CompactionFailed CompactionProgress CompactionSkipped
+    CompactionEngine CompactionFailed CompactionProgress CompactionProposed CompactionSkipped
     CompactionStarted CompactionUndone ContentLeftOut Entry EntryAdded Event MapRun McpServers ModelInfo PRESETS PinsChanged Plan
     Policy Prices Provider RequestQueued RetryScheduled SavingFailed Session SessionStore StopReason Store
     TextDelta ThinkingDelta ToolRequested Turn TurnFailed TurnFinished Usage
