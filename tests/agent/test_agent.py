@@ -420,7 +420,7 @@ def test_a_store_that_fails_is_reported_and_the_chat_continues():
 
 
 def test_a_threshold_below_the_system_prompt_is_refused_when_the_agent_is_made():
-    with pytest.raises(ConfigError, match="set at least"):
+    with pytest.raises(ConfigError, match="or more"):
         agent_with(system="Be kind. " * 200, threshold=100)
 
 

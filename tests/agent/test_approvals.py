@@ -347,8 +347,7 @@ def test_true_approves_also_from_an_async_function(way, approve):
 
 
 @pytest.mark.parametrize("approve", [no, lambda _call: "n", AsyncNo()])
-@pytest.mark.parametrize("batch", [False, True])
-def test_rows_of_map_agents_run_only_what_was_approved(approve, batch):
+def test_rows_of_map_agents_run_only_what_was_approved(approve):
     ran: list[str] = []
 
     def wire(order: str) -> str:
@@ -360,7 +359,7 @@ def test_rows_of_map_agents_run_only_what_was_approved(approve, batch):
         script = ScriptedProvider(calls("wire", order="W1"), says("ok"))
         return Agent(script, tools=[wire], approve=approve)
 
-    run = map_agents(make, ["a", "b", "c"], workers=2, batch=0.01 if batch else False)
+    run = map_agents(make, ["a", "b", "c"], workers=2)
     assert run.wait(30).state in ("finished", "failed")
     assert ran == []
 

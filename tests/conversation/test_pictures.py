@@ -143,7 +143,7 @@ def test_of_a_list_the_pictures_follow_and_the_rest_is_the_result():
     good = encoded(a_picture())
     output = output_of(CALL, ["two plots", good, b"\x89PNG\r\n\x1a\n", good])
     assert output.entry.content == (
-        '["two plots"]\n[8 bytes that cannot be read as a picture]\n[2 pictures follow]'
+        "two plots\n[8 bytes that cannot be read as a picture]\n[2 pictures follow]"
     )
     assert len(output.pictures) == 2
 

@@ -181,7 +181,7 @@ def test_an_assumed_window_compacts_and_the_first_refusal_corrects_it():
     agent = Agent(provider, engine=engine, session=long_session())
     tracker = agent.engine.tracker
     assert (tracker.info.window, engine.context_token_threshold) == (32_000, 24_000)
-    assert "assuming a context window of 32,000" in tracker.outlook(agent.session)
+    assert "Assuming a 32k context window" in tracker.outlook(agent.session)
     events = list(agent.run("Where is it?"))
     assert any(isinstance(event, Compacted) for event in events)
     assert any(isinstance(event, TurnFinished) for event in events)

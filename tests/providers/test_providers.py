@@ -75,6 +75,7 @@ from nbchat.errors import (
     RateLimited,
     RequestRefused,
     Stopped,
+    UnknownModel,
 )
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import ReplyStream, Request
@@ -1297,7 +1298,7 @@ GEMINI_FAULTS: dict[str, tuple[Response, type[ProviderError], str]] = {
     ),
     "unknown model": (
         gemini_failure(404, "models/model-x is not found for API version v1main"),
-        RequestRefused,
+        UnknownModel,
         "has no model named model-x",
     ),
     "too many": (

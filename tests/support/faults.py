@@ -17,6 +17,7 @@ from nbchat.errors import (
     QuotaExhausted,
     RateLimited,
     RequestRefused,
+    UnknownModel,
 )
 
 
@@ -61,7 +62,7 @@ FAULTS: dict[str, Fault] = {
     "402": (failure(402), QuotaExhausted, "local:smollm2"),
     "404 model": (
         failure(404, {"message": "model: model-x"}),
-        RequestRefused,
+        UnknownModel,
         "has no model named model-x",
     ),
     "404 path": (failure(404), RequestRefused, "Check base_url"),
@@ -183,7 +184,13 @@ def fault(name: str, dialect: Dialect) -> Response:
 NOT_TRIED_AGAIN = ("200 page", "200 with another JSON", "silence before headers")
 """Faults that would come again; a slow server would compute a whole answer again."""
 
-PERMANENT = (AuthenticationFailed, RequestRefused, ContextOverflow, QuotaExhausted)
+PERMANENT = (
+    AuthenticationFailed,
+    RequestRefused,
+    UnknownModel,
+    ContextOverflow,
+    QuotaExhausted,
+)
 
 
 def begun(dialect: Dialect) -> Response:

@@ -51,11 +51,9 @@ def newest_lines(
         left -= size
         lines.append(Line(shown, position))
     before = entries[: position + 1]
-    if bullets:
-        earlier = older_answers(entries, bullets, left, count)
-    else:
-        earlier = _beginnings(before, left, count, lines)
-    return [*earlier, *lines[::-1]]
+    older = older_answers(entries, bullets, left, count) if bullets else []
+    left -= sum(count(line.text) + 1 for line in older)
+    return [*older, *_beginnings(before, left, count, lines), *lines[::-1]]
 
 
 def _beginnings(

@@ -64,10 +64,10 @@ def test_the_reason_says_how_far_each_meter_is():
     [
         (
             lambda: Policy("x", meter="windwo"),
-            "invalid meter 'windwo'; choose one of: cumulative",
+            "meter can't be 'windwo'. Choose one of cumulative",
         ),
-        (lambda: Policy("x", least_tokens=-1), "least_tokens -1 is negative"),
-        (lambda: policy_named("atuo"), "Choose one of: single-summary, "),
+        (lambda: Policy("x", least_tokens=-1), "least_tokens can't be negative"),
+        (lambda: policy_named("atuo"), "Choose one of single-summary, "),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line(make, said: str):
