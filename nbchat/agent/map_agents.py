@@ -28,6 +28,7 @@ from concurrent.futures import (
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pickle import PickleError
 from typing import Any
 
@@ -37,11 +38,14 @@ from nbchat.agent.budget import Budget, check_price, meter_of
 from nbchat.agent.live_output import LiveDisplay, live_display
 from nbchat.agent.map_results import (
     CHANGED_NOTES,
+    Agreement,
     Counts,
+    Estimate,
     MemoryResults,
     Result,
     Results,
     ResultStore,
+    agreement_of,
     table_of,
 )
 from nbchat.agent.map_rows import (
@@ -58,9 +62,11 @@ from nbchat.agent.map_rows import (
     session_id_of,
 )
 from nbchat.agent.structured_output import output_type
-from nbchat.conversation.entries import html_table
+from nbchat.conversation.entries import Usage, html_table
 from nbchat.conversation.returned_values import error_line
 from nbchat.errors import ConfigError, StoreError
+from nbchat.providers.base import fixed_texts
+from nbchat.providers.tokens import TOKEN_BYTES, most_tokens
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +82,15 @@ PROBE_SECONDS = 2.0
 
 FIRST_ROWS, ALIKE = 20, 10
 """A run stops when so many of its first rows fail with one cause."""
+
+LEAST_MEASURED, MEASURED_SPREAD = 5, 0.25
+"""Finished rows from which an estimate is made of what they took, and its range."""
+
+ANSWER_TOKENS, REQUEST_SECONDS = (30, 500), (1.0, 10.0)
+"""Of one request, the least and the most that is likely, before any is measured."""
+
+BATCH_SHARE = 0.5
+"""Of the price, through a batch API."""
 
 MOST_PASSES = 3
 """Times that a row is asked again, after others, where its failure may pass."""
@@ -193,6 +208,7 @@ class MapRun:
         self._on_error = on_error
         self._batch = batch
         agent = self._checked_agent()
+        self._first_agent = agent
         self._recipe = recipe_of(agent, prompts.make_agent, output) if agent else ""
         self._new = self._new_tasks()
         self._seen: set[int] = set()
@@ -221,6 +237,7 @@ class MapRun:
             "Progress": self.counts.text,
             "Rate": self.counts.rate_text(is_running=self.is_running),
             "Cost": self.counts.cost_text,
+            "Estimate": self._estimate_text,
             "Errors": "\n".join(f"{each.key}: {each.error}" for each in failures),
             "Note": self._note,
         }
@@ -264,6 +281,8 @@ class MapRun:
         """Running, finished, failed, stopped, or out of budget."""
         if self.is_running:
             return "stopping" if self._control.stop.is_set() else "running"
+        if self._thread is None:
+            return "not started"
         if self._has_failed or self._refusal:
             return "failed"
         if self._is_complete:
@@ -334,6 +353,115 @@ class MapRun:
             self.wait()
         return table_of(self.rows(), self._value_columns)
 
+    def estimate(self) -> Estimate:
+        """What all rows together take; asks no model.
+
+        Before the first rows by their length, with a range that is wide where there are
+        tools; by what they took once five are done. Raises ConfigError where the rows
+        cannot be counted.
+        """
+        total, done = self.counts.total, self.counts.worked
+        if total is None:
+            raise ConfigError(
+                "These rows can't be counted, because they are read one by one. Pass a "
+                "list or a DataFrame."
+            )
+        if done >= LEAST_MEASURED:
+            return self._measured(total, done)
+        agent = self._first_agent
+        if agent is None:
+            return Estimate(0, (0, 0), (0.0, 0.0), (0.0, 0.0))
+        sample = [row.prompt for row in islice(self._prompts.again(), LOOKED_UP)]
+        prompt = sum(map(most_tokens, sample)) // len(sample)
+        schema = most_tokens(repr(self._output_schema))
+        fixed = sum(map(most_tokens, fixed_texts(agent.system, agent.tools)))
+        asked = (prompt + schema + fixed) // TOKEN_BYTES
+        tools = len(agent.tools)
+        requests = (1, 1) if not tools else (2, 2 + tools)
+        return self._estimated(agent, total, asked, requests)
+
+    def _estimated(
+        self, agent: Agent, total: int, asked: int, requests: tuple[int, int]
+    ) -> Estimate:
+        uses = [
+            Usage(total * each * asked, total * each * answer)
+            for each, answer in zip(requests, ANSWER_TOKENS, strict=True)
+        ]
+        budget = self._control.meter and self._control.meter.budget
+        prices = (budget and budget.prices) or agent.provider.info().prices
+        share = BATCH_SHARE if self._batch else 1.0
+        dollars = [share * prices.cost(each) for each in uses] if prices else None
+        seconds = [
+            total * each * one / self._workers / 60
+            for each, one in zip(requests, REQUEST_SECONDS, strict=True)
+        ]
+        return Estimate(
+            total,
+            (uses[0].total_tokens, uses[1].total_tokens),
+            (dollars[0], dollars[1]) if dollars else None,
+            (seconds[0], seconds[1]),
+        )
+
+    def _measured(self, total: int, done: int) -> Estimate:
+        usage, scale = self.counts.usage, total / done
+        spread = (1 - MEASURED_SPREAD, 1 + MEASURED_SPREAD)
+        tokens, minutes = usage.total_tokens * scale, self.counts.seconds * scale / 60
+        return Estimate(
+            total,
+            (round(tokens * spread[0]), round(tokens * spread[1])),
+            (usage.dollars * scale * spread[0], usage.dollars * scale * spread[1])
+            if usage.priced_tokens
+            else None,
+            (minutes * spread[0], minutes * spread[1]),
+            done,
+        )
+
+    @property
+    def _output_schema(self) -> object:
+        wanted = output_type(self._output)
+        return wanted.schema if wanted else ""
+
+    def review(self) -> Any:
+        """A DataFrame to look through: failed and repaired rows first, with `doubt`.
+
+        Its last column, `corrected`, is for a person; `correct` keeps what is in it.
+        Raises ConfigError without pandas.
+        """
+        self.wait()
+        order = {"failed": 0, "repaired": 1, "": 2}
+        found = sorted(self._results, key=lambda each: order[each.doubt])
+        shown = (
+            {"doubt": e.doubt, **e.as_row(), "corrected": e.correction} for e in found
+        )
+        table = table_of(shown, ["doubt", *self._value_columns])
+        return table[[name for name in table if name != "corrected"] + ["corrected"]]
+
+    def correct(self, corrections: Any) -> "MapRun":
+        """Keep corrected values: by key, or those of a table made by `review`.
+
+        They are the column `corrected` of `table()`. Raises ConfigError for a key that
+        no row has.
+        """
+        if hasattr(corrections, "columns"):
+            filled = corrections[corrections["corrected"].notna()]
+            corrections = dict(zip(filled["key"], filled["corrected"], strict=True))
+        known = self._results.find([str(each) for each in corrections])
+        for key, value in corrections.items():
+            if (result := known.get(str(key))) is None:
+                raise ConfigError(f"No row has the key {key!r}.")
+            self._results.put(replace(result, correction=value))
+        return self
+
+    def agreement(self, labels: Any, *, field: str = "") -> Agreement:
+        """How many rows are as labels say, in all and for each label.
+
+        `labels` are values by key (a dictionary or a Series) of one `field` of the
+        output, its first one by default.
+        """
+        self.wait()
+        name = field or self._value_columns[0]
+        return agreement_of(self._results, dict(labels.items()), name)
+
     @property
     def _value_columns(self) -> list[str]:
         """The columns of the value, which are there also if every row has failed."""
@@ -350,6 +478,11 @@ class MapRun:
     def _is_out_of_budget(self) -> bool:
         meter = self._control.meter
         return meter is not None and meter.is_used_up
+
+    @property
+    def _estimate_text(self) -> str:
+        is_known = self.is_running and self.counts.worked >= LEAST_MEASURED
+        return repr(self.estimate()) if is_known and self.counts.total else ""
 
     @property
     def _note(self) -> str:

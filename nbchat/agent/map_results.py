@@ -50,6 +50,10 @@ class Result:
     recipe: str = ""
     attempt: int = 0
     steps: int = 0
+    repairs: int = 0
+    """How often its answer was not valid, and was asked for again."""
+    correction: Any = None
+    """The value that a person has put in its place."""
     is_kept: bool = False
     """Whether it is in the store, with its session."""
     is_remote: bool = False
@@ -81,11 +85,90 @@ class Result:
             "seconds": self.seconds,
             "session": self.session_id,
         }
+        if self.correction is not None:
+            about["corrected"] = self.correction
         return row | {name: each for name, each in about.items() if name not in row}
 
     def as_json(self) -> dict[str, Any]:
         """All fields, for a store."""
         return asdict(self)
+
+    @property
+    def doubt(self) -> str:
+        """Why a person should look at it; empty where nothing says so."""
+        if self.error or self.value is None:
+            return "failed"
+        return "repaired" if self.repairs else ""
+
+    def field(self, name: str) -> Any:
+        """A field of the value, or the value where it is no record."""
+        is_record = isinstance(self.value, Mapping)
+        return self.value.get(name) if is_record else self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run takes in all: the least and the most that is likely."""
+
+    rows: int
+    tokens: tuple[int, int]
+    dollars: tuple[float, float] | None
+    """None where the price of the model is unknown."""
+    minutes: tuple[float, float]
+    measured: int = 0
+    """The finished rows that it is based on; 0 before the first ones."""
+
+    def __repr__(self) -> str:
+        """One line."""
+        least, most = self.tokens
+        parts = [f"{least:,} to {most:,} tokens"]
+        if self.dollars is not None:
+            parts.append(f"${self.dollars[0]:,.2f} to ${self.dollars[1]:,.2f}")
+        parts.append(f"{self.minutes[0]:,.1f} to {self.minutes[1]:,.1f} minutes")
+        basis = f", by the first {self.measured:,}" if self.measured else ""
+        return f"{self.rows:,} rows{basis}: {', '.join(parts)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How many rows are as their labels say."""
+
+    by_category: Mapping[str, tuple[int, int]]
+    """For each label: how many rows are right, of how many."""
+
+    @property
+    def right(self) -> int:
+        """Rows that are as their label says."""
+        return sum(right for right, _ in self.by_category.values())
+
+    @property
+    def total(self) -> int:
+        """Rows that have a label."""
+        return sum(count for _, count in self.by_category.values())
+
+    def __repr__(self) -> str:
+        """The sum, and a line for each label, the worst first."""
+        ordered = sorted(self.by_category.items(), key=lambda item: _share(item[1]))
+        lines = [f"{name}: {right} of {count}" for name, (right, count) in ordered]
+        return "\n".join([f"{self.right} of {self.total} right", *lines])
+
+
+def agreement_of(
+    results: Iterable[Result], labels: Mapping[Any, Any], field: str
+) -> Agreement:
+    """Compare a field of the results with labels by key."""
+    known = {str(key): str(label) for key, label in labels.items()}
+    found: dict[str, tuple[int, int]] = {}
+    for each in results:
+        if (label := known.get(each.key)) is not None:
+            right, count = found.get(label, (0, 0))
+            is_right = str(each.field(field)) == label
+            found[label] = (right + is_right, count + 1)
+    return Agreement(found)
+
+
+def _share(counted: tuple[int, int]) -> float:
+    return counted[0] / counted[1]
 
 
 _EMPTY_ROW = Result(key="", number=0).as_row()

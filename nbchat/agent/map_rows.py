@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from hashlib import sha256
 from itertools import chain, count
 from threading import Event as Flag
@@ -25,6 +26,7 @@ from nbchat.agent.structured_output import InvalidValue, OutputType, output_type
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.events import (
     ContentLeftOut,
+    EntryAdded,
     Event,
     ToolRequested,
     UsageReported,
@@ -93,6 +95,8 @@ class Prompts:
         """`rows` may be a DataFrame, a generator, or anything else that is iterated."""
         self.make_agent = make_agent
         self.total = len(rows) if isinstance(rows, Sized) else None
+        self.again = partial(Prompts, make_agent, rows, key, prompt)
+        """Reads a list or a DataFrame from its beginning."""
         self._rows = rows
         self._key = key
         self._prompt = prompt
@@ -451,13 +455,14 @@ def used(turns: Sequence[Turn], task: RowTask) -> dict[str, Any]:
         return {}
     usage, meter = sum((each.usage for each in turns), Usage()), task.control.meter
     usage = meter.budget.priced(usage) if meter else usage
-    events = chain.from_iterable(each.events for each in turns)
+    said = [*chain.from_iterable(each.events for each in turns)]
     return {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "dollars": usage.dollars,
         "is_priced": usage.is_priced,
-        "steps": sum(isinstance(each, UsageReported) for each in events),
+        "steps": sum(isinstance(each, UsageReported) for each in said),
+        "repairs": sum(isinstance(e, EntryAdded) and _is_repair(e) for e in said),
         "is_remote": meter is not None and meter.is_copy,
     }
 
@@ -471,6 +476,11 @@ def _items(rows: Iterable[Any]) -> Iterator[Any]:
     names = [str(each) for each in columns]
     for values in rows.itertuples(index=False, name=None):
         yield dict(zip(names, values, strict=True))
+
+
+def _is_repair(added: EntryAdded) -> bool:
+    """Whether nbchat has asked for an answer again."""
+    return added.entry.role == "user" and added.entry.is_by_nbchat
 
 
 def _raising(error: Exception) -> Iterator[Row]:

@@ -22,14 +22,11 @@ from nbchat.conversation.entries import (
 from nbchat.conversation.session import Ancestors, Session, title_of
 from nbchat.conversation.transcript import ROLES
 from nbchat.errors import StoreError
-from nbchat.providers.tokens import most_tokens_of
+from nbchat.providers.tokens import TOKEN_BYTES, most_tokens_of
 from nbchat.storage.schema import TOKENS
 
 MOST_GAPS = 1_000
 """Messages missing in a damaged session that are shown as such."""
-
-TOKEN_BYTES = 4
-"""Of an entry's text, on average. Exact counts need a vocabulary, which takes 78 MB."""
 
 ESCAPED = "\ufdd0"
 """Prefix of a text stored in escapes: a noncharacter, reserved for programs."""

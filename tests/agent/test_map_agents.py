@@ -890,3 +890,48 @@ def test_a_call_of_an_idempotent_tool_runs_again_when_its_result_was_lost(store)
     assert len(sent) == 1
     results = [e for e in agent.session.transcript if e.role == "tool"]
     assert [(e.content, e.is_error) for e in results] == [("T0001 is closed", False)]
+
+
+def test_a_run_is_estimated_before_and_after_its_first_rows():
+    run = mapped(tickets(200), start=False)
+    assert run.state == "not started"
+    before = run.estimate()
+    assert before.rows == 200
+    assert 0 < before.tokens[0] < before.tokens[1]
+    assert before.dollars is None
+    run.resume().wait()
+    after = run.estimate()
+    assert after.measured == 200
+    assert after.tokens[0] < run.counts.usage.total_tokens < after.tokens[1]
+    assert before.tokens[0] < run.counts.usage.total_tokens < before.tokens[1]
+
+
+def test_doubtful_rows_are_reviewed_first_and_corrections_are_kept(store):
+    def unsure(request: Request) -> Line:
+        text = next(e.content for e in request.history if e.is_prompt)
+        is_first = not any(e.is_by_nbchat for e in request.history)
+        return says("A card?") if "T0003" in text and is_first else decision(request)
+
+    rows = [*tickets(5), {"id": "X", "text": "explode"}]
+    run = mapped(rows, lambda: Agent(Desk(unsure)), store=store, name="desk").wait()
+    review = run.review()
+    assert list(review["key"][:2]) == ["X", "T0003"]
+    assert list(review["doubt"][:3]) == ["failed", "repaired", ""]
+    assert review.columns[-1] == "corrected"
+    review.loc[1, "corrected"] = "other"
+    run.correct(review).correct({"X": "card"})
+    again = mapped(rows, store=store, name="desk").wait().table()
+    corrected = dict(zip(again["key"], again["corrected"], strict=True))
+    assert (corrected["T0003"], corrected["X"]) == ("other", "card")
+    with pytest.raises(ConfigError, match="No row has the key"):
+        run.correct({"Y": "card"})
+
+
+def test_agreement_says_how_many_rows_are_right_by_category():
+    run = mapped(tickets(6)).wait()
+    labels = {each["id"]: category(each["text"]) for each in tickets(6)}
+    assert run.agreement(labels).right == 6
+    wrong = run.agreement(labels | {"T0000": "transfer"})
+    assert (wrong.right, wrong.total) == (5, 6)
+    assert wrong.by_category["transfer"] == (2, 3)
+    assert repr(wrong).splitlines()[:2] == ["5 of 6 right", "transfer: 2 of 3"]
