@@ -22,11 +22,11 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.conversation.tools import Preview, Tool, answer_of, preview_of
+from nbchat.conversation.tools import Preview, Tool, answer_of, effect_of, preview_of
 from nbchat.errors import ConfigError, NbchatError, Stopped
 
 logger = logging.getLogger(__name__)
@@ -51,13 +51,13 @@ class PendingCall:
     ticket: str = field(default_factory=lambda: secrets.token_hex(8))
     approvals: "Approvals | None" = field(default=None, repr=False, compare=False)
 
-    def approve(self, *, always: bool = False) -> None:
-        """Let this call run; with `always` later calls of its tool too."""
-        self._asked.approve(self.ticket, always=always)
+    def approve(self, *, always: bool = False, turn: bool = False) -> None:
+        """Let this call run; with `always` or in this `turn` its like too."""
+        self._asked.approve(self.ticket, always=always, turn=turn)
 
-    def deny(self) -> None:
-        """Refuse this call."""
-        self._asked.deny(self.ticket)
+    def deny(self, reason: str = "") -> None:
+        """Refuse this call; the model reads the reason."""
+        self._asked.deny(self.ticket, reason)
 
     @property
     def _asked(self) -> "Approvals":
@@ -74,8 +74,24 @@ class _Wait:
     """A pending call, and the answer once there is one."""
 
     pending: PendingCall
-    scope: tuple[object, object]
+    scopes: "_Scopes"
     is_approved: bool | None = None
+
+
+class _Scopes(NamedTuple):
+    """For which later calls an answer may hold."""
+
+    always: tuple[object, ...]
+    turn: tuple[object, ...]
+
+
+def _scopes(call: Entry, tool: Tool | None, agent: object) -> _Scopes:
+    """An agent's calls of one function and effect; in a turn those of its group."""
+    if tool is None:
+        by_name = (agent, call.tool_name)
+        return _Scopes(by_name, by_name)
+    always = (agent, tool.function, effect_of(tool, call))
+    return _Scopes(always, (agent, tool.group or tool.function))
 
 
 class Approvals:
@@ -97,7 +113,11 @@ class Approvals:
         self._subscribers: list[Subscriber] = []
         self._waits: list[_Wait] = []
         self._decisions: dict[str, bool] = {}
-        self._always: list[tuple[object, object]] = []
+        self._always: list[tuple[object, ...]] = []
+        self._in_turn: list[tuple[object, ...]] = []
+        self._reasons: dict[str, str] = {}
+        self.permits: Callable[[Entry, Tool | None], bool] | None = None
+        """Says which calls need no person; only True permits."""
         self._session: Session | None = None
         self._stop = threading.Event()
 
@@ -119,16 +139,14 @@ class Approvals:
 
         Raises Stopped on a stop, and PreviewFailed where a person could not see what
         the call would do.
-        "Always" holds for the function of `tool` and for `agent`, not for a name.
+        "Always" holds for the function of `tool`, for what the call does with it, and
+        for `agent`, not for a name.
         """
-        function = call.tool_name if tool is None else tool.function
-        scope = (agent, function)
-        if any(each in (call.tool_name, tool, function) for each in self._free):
-            return True
-        if scope in self._always:
+        scopes = _scopes(call, tool, agent)
+        if self._runs_unasked(call, tool, scopes):
             return True
         preview = None if tool is None else preview_of(tool, call)
-        wait = _Wait(PendingCall(call, preview, approvals=self), scope)
+        wait = _Wait(PendingCall(call, preview, approvals=self), scopes)
         with self._changed:
             self._waits.append(wait)
         try:
@@ -138,6 +156,18 @@ class Approvals:
             with self._changed:
                 self._waits.remove(wait)
             self._notify()
+
+    def _runs_unasked(self, call: Entry, tool: Tool | None, scopes: _Scopes) -> bool:
+        function = call.tool_name if tool is None else tool.function
+        if any(each in (call.tool_name, tool, function) for each in self._free):
+            return True
+        if self.permits is not None and self.permits(call, tool) is True:
+            return True
+        return scopes.always in self._always or scopes.turn in self._in_turn
+
+    def reason(self, call: Entry) -> str:
+        """Why a person has denied this call; empty if they did not say it."""
+        return self._reasons.pop(_key(call), "")
 
     @property
     def waiting(self) -> tuple[PendingCall, ...]:
@@ -151,17 +181,26 @@ class Approvals:
         subscriber(self.waiting)
         return lambda: self._subscribers.remove(subscriber)
 
-    def approve(self, ticket: str, *, always: bool = False) -> None:
+    def approve(
+        self,
+        ticket: str,
+        *,
+        always: bool = False,
+        turn: bool = False,
+        draft: str | None = None,
+    ) -> None:
         """Let the waiting call with this ticket run.
 
-        With `always` later calls of this tool in this session run too. Raises
-        NbchatError when no such call waits, unless it was approved before.
+        With `always` later calls of this tool in this session run too, with `turn`
+        those of its group until the answer is complete. A `draft` is what the person
+        has made of the preview's. Raises NbchatError when no such call waits, unless it
+        was approved before.
         """
-        self._decide(ticket, is_approved=True, always=always)
+        self._decide(ticket, is_approved=True, always=always, turn=turn, draft=draft)
 
-    def deny(self, ticket: str) -> None:
+    def deny(self, ticket: str, reason: str = "") -> None:
         """Refuse the waiting call with this ticket; raises as `approve` does."""
-        self._decide(ticket, is_approved=False)
+        self._decide(ticket, is_approved=False, reason=reason)
 
     def begin(self, session: Session, stop: threading.Event) -> None:
         """Start a turn that `stop` ends; another session forgets every "always".
@@ -169,6 +208,8 @@ class Approvals:
         Call it only while no other turn runs: that turn's stop would be lost.
         """
         with self._changed:
+            self._in_turn.clear()
+            self._reasons.clear()
             if session is not self._session:
                 self._always.clear()
             self._session, self._stop = session, stop
@@ -188,13 +229,28 @@ class Approvals:
                 raise Stopped("stopped")
             return wait.is_approved
 
-    def _decide(self, ticket: str, *, is_approved: bool, always: bool = False) -> None:
+    def _decide(
+        self,
+        ticket: str,
+        *,
+        is_approved: bool,
+        always: bool = False,
+        turn: bool = False,
+        draft: str | None = None,
+        reason: str = "",
+    ) -> None:
         with self._changed:
             waits = {w.pending.ticket: w for w in self._waits if w.is_approved is None}
             if (wait := waits.get(ticket)) is not None:
-                self._settle(wait, is_approved=is_approved)
+                if draft is not None:
+                    _take(wait.pending, draft)
+                if reason.strip():
+                    self._reasons[_key(wait.pending.call)] = reason.strip()
                 if always:
-                    self._always.append(wait.scope)
+                    self._always.append(wait.scopes.always)
+                if turn:
+                    self._in_turn.append(wait.scopes.turn)
+                self._settle(wait, is_approved=is_approved)
             elif self._decisions.get(ticket) is not is_approved:
                 ids = {wait.pending.call.tool_id for wait in waits.values()}
                 raise NbchatError(_refusal(ticket, is_call_id=ticket in ids))
@@ -211,6 +267,20 @@ class Approvals:
             subscriber(self.waiting)
         if self._listener is not None:
             self._listener(self.waiting)
+
+
+def _key(call: Entry) -> str:
+    """What tells the calls of one turn apart, or says the same of equal ones."""
+    return f"{call.tool_id} {call.tool_name} {call.tool_args}"
+
+
+def _take(pending: PendingCall, draft: str) -> None:
+    """Have a call do what a person has made of its draft."""
+    preview = pending.preview
+    if preview is None or preview.take is None:
+        raise NbchatError("this call cannot be edited; deny it with a reason")
+    if draft != preview.draft:
+        preview.take(draft)
 
 
 def _refusal(ticket: str, *, is_call_id: bool) -> str:
@@ -255,17 +325,24 @@ class CurrentApprovals:
             self._unsubscribe()
         self._followed = self._unsubscribe = None
 
-    def approve(self, ticket: str, *, always: bool = False) -> None:
+    def approve(
+        self,
+        ticket: str,
+        *,
+        always: bool = False,
+        turn: bool = False,
+        draft: str | None = None,
+    ) -> None:
         """Let a call run; does nothing if it no longer waits."""
         with suppress(NbchatError):
             if (current := self.current) is not None:
-                current.approve(ticket, always=always)
+                current.approve(ticket, always=always, turn=turn, draft=draft)
 
-    def deny(self, ticket: str) -> None:
+    def deny(self, ticket: str, reason: str = "") -> None:
         """Refuse a call; does nothing if it no longer waits."""
         with suppress(NbchatError):
             if (current := self.current) is not None:
-                current.deny(ticket)
+                current.deny(ticket, reason)
 
 
 def approvals_of(approve: object) -> Approvals | None:

@@ -18,7 +18,7 @@ from threading import Event as Flag
 from typing import Protocol
 from uuid import uuid4
 
-from nbchat.agent.approvals import Approve, is_approved
+from nbchat.agent.approvals import Approve, approvals_of, is_approved
 from nbchat.conversation import events
 from nbchat.conversation.entries import (
     Entry,
@@ -153,7 +153,10 @@ class ToolCalls:
             )
         except PreviewFailed as error:
             return failed_result(call, f"not run: {error}")
-        return None if may_run else denied_result(call)
+        if may_run:
+            return None
+        approvals = approvals_of(approve)
+        return denied_result(call, approvals.reason(call) if approvals else "")
 
     def _key(self, call: Entry) -> str:
         """The idempotency key of a call.

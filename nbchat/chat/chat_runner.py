@@ -476,11 +476,17 @@ class ChatRunner:
             self.stop(str(request.get("token") or ""))
 
     def _approve_remotely(self, request: Mapping[str, Any]) -> None:
-        is_always = request.get("always") is True
-        self._approvals_in_use().approve(str(request.get("ticket")), always=is_always)
+        draft = request.get("draft")
+        self._approvals_in_use().approve(
+            str(request.get("ticket")),
+            always=request.get("always") is True,
+            turn=request.get("turn") is True,
+            draft=draft if isinstance(draft, str) else None,
+        )
 
     def _deny_remotely(self, request: Mapping[str, Any]) -> None:
-        self._approvals_in_use().deny(str(request.get("ticket")))
+        reason = str(request.get("reason") or "")
+        self._approvals_in_use().deny(str(request.get("ticket")), reason)
 
     def _approvals_in_use(self) -> Approvals:
         if (found := self.approvals.current) is None:

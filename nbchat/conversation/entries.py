@@ -184,7 +184,7 @@ class Entry(NamedTuple):
     @property
     def is_denied(self) -> bool:
         """Whether this is the result of a call that the user denied."""
-        return self.is_error and self.content == DENIED
+        return self.is_error and self.content.startswith(DENIED)
 
     @property
     def is_incomplete(self) -> bool:
@@ -197,9 +197,10 @@ def failed_result(call: Entry, reason: str) -> Entry:
     return Entry("tool", f"error: {reason}", call.tool_id, call.tool_name, FAILED)
 
 
-def denied_result(call: Entry) -> Entry:
-    """The result of a call that the user denied."""
-    return Entry("tool", DENIED, call.tool_id, call.tool_name, FAILED)
+def denied_result(call: Entry, reason: str = "") -> Entry:
+    """The result of a call that the user denied, with their reason if they gave one."""
+    text = f"{DENIED}: {reason}" if reason else DENIED
+    return Entry("tool", text, call.tool_id, call.tool_name, FAILED)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -77,6 +77,12 @@ class Preview:
     instead_of: str = ""
     """The argument that this shows in a better way."""
     language: str = ""
+    place: str = ""
+    """The id of the cell that this is about; empty for none."""
+    draft: str = ""
+    """What a person may change before approving."""
+    take: Callable[[str], object] | None = None
+    """Takes a changed draft, which is then what the call does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +108,10 @@ class Tool:
     and for servers that are trusted. It runs only when it is approved."""
     preview: Callable[..., Preview] | None = None
     """Makes what a person sees before approving, of the same arguments."""
+    group: str = ""
+    """Tools of a group are approved together for the rest of a turn."""
+    effect: Callable[..., str] | None = None
+    """Names what a call does, of the same arguments: "always" holds for its like."""
 
     def __repr__(self) -> str:
         """Name, arguments ("?" marks optional ones), and what is declared."""
@@ -248,6 +258,19 @@ def preview_of(called: Tool, call: Entry) -> Preview | None:
         raise PreviewFailed(str(error)) from error
     except Exception as error:
         raise PreviewFailed(error_line(error)) from error
+
+
+def effect_of(called: Tool, call: Entry) -> str:
+    """What a call does, of the arguments with which it would run; raises nothing.
+
+    Of arguments with which it cannot run it is like no other call's.
+    """
+    if called.effect is None:
+        return ""
+    try:
+        return called.effect(**_arguments(called, call))
+    except Exception:  # noqa: BLE001  # a model's arguments are of any kind
+        return f"unknown {id(call)}"
 
 
 _KEY: ContextVar[Callable[[], str] | None] = ContextVar("key", default=None)

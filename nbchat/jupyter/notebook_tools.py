@@ -48,6 +48,9 @@ STILL_SECONDS = 2.0
 UNSEEN_SECONDS = 0.3
 """A wait for the kernel that is too short to be shown."""
 
+TITLE_CHARACTERS = 50
+"""Of a cell's first line in the title of a card."""
+
 PICTURES_SENT = 3
 """Pictures of one call that the model sees: each takes about 1,500 tokens."""
 
@@ -95,6 +98,8 @@ class CellEdit:
     after: NotebookCell | None = None
     """The cell above a new or a moved one; None for the top."""
     kind: CellKind = "code"
+    is_by_person: bool = False
+    """Whether a person has edited the source before approving it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +157,11 @@ class NotebookTools:
         reading = tool(read_only=True, timeout_seconds=longest)
         changing = tool(read_only=False, timeout_seconds=longest)
         yield reading(self.read_notebook)
-        yield replace(changing(self.edit_notebook), preview=self._edit_preview)
-        yield replace(changing(self.run_cells), preview=self._run_preview)
+        edit, run = changing(self.edit_notebook), changing(self.run_cells)
+        group = "notebook"
+        effect = _effect_of_edit
+        yield replace(edit, preview=self._edit_preview, group=group, effect=effect)
+        yield replace(run, preview=self._run_preview, group=group)
         yield reading(self.interrupt)
         yield reading(self.inspect)
 
@@ -217,6 +225,8 @@ class NotebookTools:
         answer = self._asked("edit", _details(edit, is_trial=False))
         self.after_change(edit, answer)
         line = self._with_tab(self._changed(edit, answer))
+        if edit.is_by_person:
+            line = f"{line}\nthe user has edited your source:\n{edit.source}"
         if not run or change == "delete":
             return line
         (changed,) = answer.cells
@@ -369,7 +379,14 @@ class NotebookTools:
             self._refuse_in_cell()
         wanted = _Wanted(change, cell, source, old, after, kind)
         edit = self._edits[wanted] = self._planned(wanted)
-        return _preview(edit, run=run)
+        preview = _preview(edit, run=run)
+        if change not in ("replace", "insert") or HIDDEN in edit.source:
+            return preview
+
+        def take(draft: str) -> None:
+            self._edits[wanted] = replace(edit, source=draft, is_by_person=True)
+
+        return replace(preview, draft=edit.source, take=take)
 
     # Running
 
@@ -477,7 +494,9 @@ class NotebookTools:
         names = ", ".join(f"cell {each.number:,}" for each in found)
         total = f" of {answers[0].total:,}" if answers else ""
         code = "\n\n".join(each.source for each in found)
-        return Preview(f"runs {names}{total}", code, "cells", "python")
+        line = f", {_first_line(found[0])}" if len(found) == 1 else ""
+        place = found[0].id if found else ""
+        return Preview(f"runs {names}{total}{line}", code, "cells", "python", place)
 
     def _refuse_in_cell(self) -> None:
         if self._is_in_cell():
@@ -568,21 +587,35 @@ def _preview(edit: CellEdit, *, run: bool) -> Preview:
     if edit.cell is None:
         title = f"new {edit.kind} cell {place} of {edit.total:,}{then}"
         return Preview(title, edit.source, "source", language)
-    name = f"{_name(edit.cell)} of {edit.total:,}"
+    place_id = edit.cell.id
+    name = f"{_name(edit.cell)} of {edit.total:,}, {_first_line(edit.cell)}"
     if edit.change != "replace" and not (edit.change == "kind" and edit.source):
         title = {
             "move": f"moves {name} {place}",
             "delete": f"deletes {name}",
             "kind": f"makes {name} a {edit.kind} cell",
         }[edit.change]
-        return Preview(f"{title}{then}", edit.cell.source, "source", language)
+        shown = edit.cell.source
+        return Preview(f"{title}{then}", shown, "source", language, place_id)
     lines = difflib.unified_diff(
         edit.cell.source.splitlines(), edit.source.splitlines(), lineterm="", n=3
     )
     changes = "\n".join(list(lines)[2:]) or "(nothing changes)"
     is_new_kind = edit.kind not in ("code", edit.cell.kind) or edit.change == "kind"
-    kind = f", and makes it a {edit.kind} cell" if is_new_kind else ""
-    return Preview(f"changes {name}{kind}{then}", changes, "source", "diff")
+    made = f", and makes it a {edit.kind} cell" if is_new_kind else ""
+    title = f"changes {name}{made}{then}"
+    return Preview(title, changes, "source", "diff", place_id)
+
+
+def _effect_of_edit(*, run: bool = False, **_others: object) -> str:
+    """Whether an edit also runs code: always approving edits never covers runs."""
+    return "run" if run else ""
+
+
+def _first_line(cell: NotebookCell) -> str:
+    """The first line of a cell, by which a person knows it."""
+    lines = (line.strip() for line in cell.source.splitlines())
+    return f"`{next(filter(None, lines), '')[:TITLE_CHARACTERS]}`"
 
 
 def _name(cell: NotebookCell) -> str:

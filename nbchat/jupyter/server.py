@@ -4,8 +4,9 @@
     GET  nbchat/sessions
     GET  nbchat/sessions/ID/export?format=md|html|json|ipynb
     POST nbchat/stop      {"kernel_id": ..., "chat_id": "", "token": ""}
-    POST nbchat/approve   {"kernel_id": ..., "ticket": ..., "always": false}
-    POST nbchat/deny      {"kernel_id": ..., "ticket": ...}
+    POST nbchat/approve   {"kernel_id": ..., "ticket": ..., "always": false,
+                           "turn": false, "draft": null}
+    POST nbchat/deny      {"kernel_id": ..., "ticket": ..., "reason": ""}
 
 `ticket` is that of a waiting tool call (`Approvals.waiting`). Without `chat_id` all
 chats of the kernel stop; stops with the same `token` count once.
@@ -182,9 +183,16 @@ def _details(action: str, asked: dict[str, Any]) -> dict[str, Any]:
     if "call_id" in asked:
         refuse(400, "Send the ticket of the waiting call, not its id.")
     call = {"ticket": _text(asked, "ticket")}
-    return (
-        {**call, "always": asked.get("always") is True} if action == "approve" else call
-    )
+    if action == "deny":
+        return {**call, "reason": _optional_text(asked, "reason")}
+    scopes = {name: asked.get(name) is True for name in ("always", "turn")}
+    draft = asked.get("draft")
+    return {**call, **scopes, "draft": draft if isinstance(draft, str) else None}
+
+
+def _optional_text(asked: dict[str, Any], name: str) -> str:
+    value = asked.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def _exported(session_id: str, name: str) -> str:

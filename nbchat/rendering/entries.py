@@ -127,9 +127,14 @@ def waiting_html(call: Entry, ticket: str, preview: Preview | None = None) -> st
     """
     name = escaped(with_invisibles_escaped(call.tool_name))
     arguments = arguments_html(call, preview)
+    place = draft = ""
+    if preview is not None:
+        place = f' data-place="{escaped(preview.place)}"' if preview.place else ""
+        is_draft = preview.take is not None
+        draft = f' data-draft="{escaped(preview.draft)}"' if is_draft else ""
     return (
         f'<details class="nbc-entry nbc-tool" data-call="{escaped(call.tool_id)}"'
-        f' data-state="waiting" data-ticket="{escaped(ticket)}"><summary>'
+        f' data-state="waiting" data-ticket="{escaped(ticket)}"{place}{draft}><summary>'
         f'<span class="nbc-tool-name">{name}</span><span class="nbc-tool-hint"></span>'
         f'</summary><div class="nbc-arguments">{arguments}</div></details>'
     )

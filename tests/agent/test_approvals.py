@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,7 @@ from nbchat.chat.chat_runner import ChatRunner
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Event, TurnFinished
 from nbchat.conversation.session import Session
+from nbchat.conversation.tools import tool as as_tool
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.testing import ScriptedProvider, calls, says
 
@@ -94,6 +96,72 @@ def test_an_approved_call_runs_and_a_denied_one_does_not(chat):
     assert one.worker.wait(10)
     assert one.results() == ["W1 refunded", "error: denied by the user"]
     assert one.approvals.waiting == ()
+
+
+def test_the_model_reads_the_reason_of_a_denial(chat):
+    one = chat(calls("refund", order="W1"), calls("refund", order="W1"), says("ok"))
+    one.worker.submit("refund")
+    one.await_call().deny(" it was paid back already ")
+    one.await_call(2).deny()
+    assert one.worker.wait(10)
+    assert one.results() == [
+        "error: denied by the user: it was paid back already",
+        "error: denied by the user",
+    ]
+    denied = [e for e in one.agent.session.transcript if e.role == "tool"]
+    assert all(each.is_denied for each in denied)
+
+
+def test_approving_a_turn_holds_for_its_tools_group_until_the_answer(chat):
+    one = chat(
+        calls("refund", order="W1"),
+        calls("void", order="W2"),
+        says("ok"),
+        calls("refund", order="W3"),
+        says("ok"),
+    )
+    void = replace(as_tool(refund), name="void", group="money")
+    one.agent.tools = (replace(as_tool(refund), group="money"), void)
+    one.worker.submit("both")
+    one.await_call().approve(turn=True)
+    assert one.worker.wait(10)
+    assert one.results() == ["W1 refunded", "W2 refunded"]
+    one.worker.submit("and the third")
+    one.await_call(2).deny()
+    assert one.worker.wait(10)
+
+
+def test_always_approves_calls_of_the_same_effect_alone(chat):
+    def send(text: str, pays: bool = False) -> str:  # noqa: FBT001, FBT002
+        """Send."""
+        return text
+
+    one = chat(
+        calls("send", text="a"),
+        calls("send", text="b"),
+        calls("send", text="c", pays="true"),
+        says("ok"),
+    )
+    effect = lambda *, pays=False, **_: "pays" if pays else ""  # noqa: E731
+    one.agent.tools = (replace(as_tool(send), effect=effect),)
+    one.worker.submit("go")
+    one.await_call().approve(always=True)
+    waiting = one.await_call(2)
+    assert waiting.call.arguments["text"] == "c"
+    waiting.deny()
+    assert one.worker.wait(10)
+
+
+def test_only_true_permits_calls_without_a_person(chat):
+    one = chat(calls("refund", order="W1"), calls("refund", order="W2"), says("ok"))
+    one.approvals.permits = lambda call, tool: (
+        True if call.arguments["order"] == "W1" else "yes"
+    )
+    one.worker.submit("refund both")
+    assert one.await_call().call.arguments == {"order": "W2"}
+    one.await_call().deny()
+    assert one.worker.wait(10)
+    assert one.results()[0] == "W1 refunded"
 
 
 def test_free_tools_run_without_asking(chat):

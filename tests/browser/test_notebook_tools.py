@@ -60,7 +60,7 @@ def test_the_model_reads_edits_and_runs_cells_as_approved(
 
     say(panel, "Make it five.")
     waiting = panel.locator("[data-ticket]")
-    expect(waiting).to_contain_text("changes cell 2 of 3, and runs it")
+    expect(waiting).to_contain_text("changes cell 2 of 3, `total = 1 + 1`, and runs it")
     expect(waiting).to_contain_text("-total = 1 + 1")
     expect(waiting).to_contain_text("+total = 2 + 3")
     screenshot("difference")

@@ -179,11 +179,32 @@ def test_an_edit_and_its_run_are_one_call():
     tools["read_notebook"](cells=["a"])
     asked = {"change": "replace", "cell": "a", "source": "x = 2", "run": True}
     assert tools["edit_notebook"].preview(**asked).title == (
-        "changes cell 1 of 1, and runs it"
+        "changes cell 1 of 1, `x = 1`, and runs it"
     )
     assert tools["edit_notebook"](**asked) == (
         "changed cell 1 of 1, id a\ncell 1 of 1, id a\n2"
     )
+
+
+def test_a_person_may_edit_a_change_before_approving_it():
+    view = View("v", cell("a", "x = 1"))
+    tools = tools_of(view)
+    tools["read_notebook"](cells=["a"])
+    asked = {"change": "replace", "cell": "a", "source": "x = 2"}
+    preview = tools["edit_notebook"].preview(**asked)
+    assert (preview.draft, preview.place) == ("x = 2", "a")
+    preview.take("x = 20")
+    assert tools["edit_notebook"](**asked).endswith(
+        "the user has edited your source:\nx = 20"
+    )
+    assert view.cells[0]["source"] == "x = 20"
+    asked = {"change": "replace", "cell": "a", "source": "x = 3"}
+    assert tools["edit_notebook"](**asked).startswith("changed")  # it knows 20
+
+
+def test_always_approving_edits_never_covers_one_that_runs():
+    effect = tools_of(View("v"))["edit_notebook"].effect
+    assert effect(change="replace") != effect(change="replace", run=True)
 
 
 @pytest.mark.parametrize(

@@ -315,11 +315,13 @@ class ChatUI(anywidget.AnyWidget):
         match request:
             case protocol.Stop(token):
                 self._runner.stop(token)
-            case protocol.Approve(ticket, is_always, view):
+            case protocol.Approve(ticket, is_always, view, in_turn, draft):
                 self.page.stay_with(view)
-                self._runner.approvals.approve(ticket, always=is_always)
-            case protocol.Deny(ticket):
-                self._runner.approvals.deny(ticket)
+                self._runner.approvals.approve(
+                    ticket, always=is_always, turn=in_turn, draft=draft
+                )
+            case protocol.Deny(ticket, reason):
+                self._runner.approvals.deny(ticket, reason)
             case protocol.Withdraw(index, text, is_edit):
                 self._runner.withdraw(index, text, is_returned=is_edit)
             case protocol.UndoCells():

@@ -114,18 +114,26 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """Approve a tool call; with `always` the later ones of its tool in this session."""
+    """Approve a tool call.
+
+    With `always` also the later ones of its tool in this session, with `turn` those of
+    its group until the answer is complete. `draft` is what the person has made of what
+    the card offers to edit; null for no change.
+    """
 
     ticket: Ticket
     always: bool
     view: str = ""
+    turn: bool = False
+    draft: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """Deny a tool call."""
+    """Deny a tool call; the model reads the reason, if there is one."""
 
     ticket: Ticket
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

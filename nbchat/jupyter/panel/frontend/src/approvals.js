@@ -1,6 +1,6 @@
 // Approval of tool calls: the buttons on a call's card
 
-import { button, count, pressedIn, tag } from "./dom.js";
+import { button, count, isComposing, pressedIn, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { ChatPanel } from "./panel.js" */
@@ -11,6 +11,8 @@ export function addDecision(card) {
   /** @type {HTMLDetailsElement} */ (card).open = true;
   const tool = card.querySelector(".nbc-tool-name")?.textContent;
   const always = `Run this call, and approve every later ${tool} call in this session`;
+  const about = { type: "text", placeholder: "Reason (optional)", "aria-label": "Reason for denying" };
+  const reason = tag("input", "nbc-reason", about);
   card.append(
     tag(
       "div",
@@ -18,11 +20,36 @@ export function addDecision(card) {
       { role: "group", "aria-label": `Run ${tool}?` },
       button("nbc-primary nbc-approve", "Approve", "Run this call"),
       button("nbc-deny", "Deny", "Don't run this call. The model sees that you denied it."),
+      reason,
+      button("nbc-turn", "Approve all of this turn", "Run this call, and its like until the answer is complete"),
       button("nbc-always", "Always approve in this session", always),
+      ...("draft" in card.dataset ? [button("nbc-change", "Edit", "Change it before you approve")] : []),
+      ...(card.dataset.place ? [button("nbc-place", "Show cell", "Scroll the notebook to the cell")] : []),
       button("nbc-unread", "Show the rest", "You can approve once you've seen the whole call"),
     ),
   );
   setSeen(card, 0);
+}
+
+/** A text to edit in place of what the card shows of it; what a person wrote was seen.
+ * @param {HTMLElement} card
+ */
+function edit(card) {
+  const text = tag("textarea", "nbc-draft", { rows: "8", "aria-label": "New source", spellcheck: "false" });
+  text.value = card.dataset.draft ?? "";
+  card.querySelector(".nbc-arguments")?.replaceChildren(text);
+  card.querySelector(".nbc-change")?.remove();
+  card.dataset.edited = "";
+  setSeen(card, 1);
+  text.focus();
+}
+
+/** What a person has made of the draft; null for no change
+ * @param {HTMLElement} card
+ */
+function draftOf(card) {
+  const text = /** @type {HTMLTextAreaElement | null} */ (card.querySelector(".nbc-draft"));
+  return text ? text.value : null;
 }
 
 /** How far a card was read, as a share of its height
@@ -32,7 +59,7 @@ export function addDecision(card) {
 function setSeen(card, share) {
   const isSeen = share > 0.99;
   card.dataset.seenTo = String(share);
-  for (const name of ["approve", "always"]) choiceOf(card, name).disabled = !isSeen;
+  for (const name of ["approve", "turn", "always"]) choiceOf(card, name).disabled = !isSeen;
   choiceOf(card, "unread").hidden = isSeen;
 }
 
@@ -63,6 +90,7 @@ export class Decisions {
     this.panel = panel;
     const { root, log } = panel.parts;
     root.addEventListener("click", (event) => this.clicked(event));
+    root.addEventListener("keydown", (event) => this.denied(event));
     const look = () => this.look();
     window.addEventListener("scroll", look, { capture: true, passive: true });
     const shown = new IntersectionObserver(look, { threshold: [0, 0.25, 0.5, 0.75, 1] });
@@ -79,6 +107,7 @@ export class Decisions {
     for (const card of cards) {
       const read = Number(card.dataset.seenTo);
       const { part, height } = this.inSight(card);
+      if ("edited" in card.dataset) continue;
       if (height && part.bottom > part.top) setSeen(card, readUpTo(read, part, height));
     }
   }
@@ -103,6 +132,9 @@ export class Decisions {
     const { top } = card.getBoundingClientRect();
     this.panel.transcript.isPinned = false;
     scroller.scrollTop += top + unread - scroller.getBoundingClientRect().top - 24;
+    const { part } = this.inSight(card);
+    // In a cell's panel the page itself may have to scroll.
+    if (part.bottom <= unread + 1) scrollPage(scroller, card.getBoundingClientRect().top + unread);
     this.look();
   }
 
@@ -116,22 +148,65 @@ export class Decisions {
       this.readOn(card);
       return;
     }
+    if (choice.matches(".nbc-change")) return edit(card);
+    if (choice.matches(".nbc-place")) return this.showPlace(card);
+    const draft = draftOf(card);
+    const reason = reasonOf(card);
     closeDecision(card);
-    if (choice.matches(".nbc-deny")) this.deny(ticket);
-    else this.approve(ticket, choice.matches(".nbc-always"));
+    if (choice.matches(".nbc-deny")) this.deny(ticket, reason);
+    else this.approve({ ticket, always: choice.matches(".nbc-always"), turn: choice.matches(".nbc-turn"), draft });
   }
 
-  /** @param {string} ticket @param {boolean} always */
-  approve(ticket, always) {
-    this.panel.send({ type: "approve", ticket, always });
-    this.panel.server.post("approve", { ticket, always });
+  /** Enter in the reason denies.
+   * @param {KeyboardEvent} event
+   */
+  denied(event) {
+    const input = /** @type {HTMLElement} */ (event.target);
+    const isReason = input instanceof HTMLInputElement && input.matches(".nbc-decision .nbc-reason");
+    if (!isReason || event.key !== "Enter" || isComposing(event) || this.panel.isGone) return;
+    event.preventDefault();
+    const card = /** @type {HTMLElement} */ (input.closest(".nbc-tool"));
+    const reason = reasonOf(card);
+    closeDecision(card);
+    this.deny(card.dataset.ticket ?? "", reason);
   }
 
-  /** @param {string} ticket */
-  deny(ticket) {
-    this.panel.send({ type: "deny", ticket });
-    this.panel.server.post("deny", { ticket });
+  /** @param {HTMLElement} card */
+  showPlace(card) {
+    const { notebook } = this.panel;
+    const index = notebook.open ? notebook.find(card.dataset.place) : -1;
+    if (index >= 0) notebook.show(index);
   }
+
+  /** @param {{ ticket: string, always: boolean, turn: boolean, draft: string | null }} answer */
+  approve(answer) {
+    this.panel.send({ type: "approve", ...answer });
+    this.panel.server.post("approve", answer);
+  }
+
+  /** @param {string} ticket @param {string} reason */
+  deny(ticket, reason) {
+    this.panel.send({ type: "deny", ticket, reason });
+    this.panel.server.post("deny", { ticket, reason });
+  }
+}
+
+/** @param {HTMLElement} card */
+function reasonOf(card) {
+  const input = /** @type {HTMLInputElement | null} */ (card.querySelector(".nbc-reason"));
+  return input?.value.trim() ?? "";
+}
+
+/** Scroll what the panel is in, so that a line of it comes to the upper third.
+ * @param {HTMLElement} scroller of the panel
+ * @param {number} line its place in the window
+ */
+function scrollPage(scroller, line) {
+  let outer = scroller.parentElement;
+  while (outer && (outer.scrollHeight <= outer.clientHeight || getComputedStyle(outer).overflowY === "visible")) {
+    outer = outer.parentElement;
+  }
+  (outer ?? document.scrollingElement)?.scrollBy(0, line - window.innerHeight / 3);
 }
 
 /** Focus the card's title: the buttons are removed a moment later.
@@ -139,7 +214,7 @@ export class Decisions {
  */
 function closeDecision(card) {
   card.querySelector("summary")?.focus({ preventScroll: true });
-  /** @type {NodeListOf<HTMLButtonElement>} */
-  const choices = card.querySelectorAll(".nbc-decision button");
+  /** @type {NodeListOf<HTMLButtonElement | HTMLInputElement>} */
+  const choices = card.querySelectorAll(".nbc-decision :is(button, input)");
   for (const choice of choices) choice.disabled = true;
 }

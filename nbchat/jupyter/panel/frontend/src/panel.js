@@ -290,6 +290,7 @@ class Panel {
     this.dialogs.forEach((dialog) => dialog.draw());
     this.roving.draw();
     this.transcript.keepAtBottom();
+    if (this.state.waiting.length) this.decisions.look();
   }
 
   drawGone() {
