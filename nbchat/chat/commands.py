@@ -54,16 +54,18 @@ SESSIONS_SHOWN = 200
 SESSION_COLUMNS = ("Session", "Last used", "Messages", "Title")
 
 GROUPS = {
-    "Chat": ("help", "new", "again", "continue", "branch", "model"),
+    "Chat": ("help", "new", "plan-changes", "again", "continue", "branch", "model"),
     "Sessions": ("sessions", "resume", "rename", "import", "share", "delete", "redact"),
     "Context": (
         *("context", "compact", "summarize", "undo", "redo", "edit", "regenerate"),
         "plan",
     ),
     "Memory": ("pin", "unpin", "rules", "exclude", "include", "checkpoint", "recall"),
-    "Settings": ("settings", "set", "policy", "threshold", "mcp", "log"),
+    "Settings": ("settings", "set", "allow", "policy", "threshold", "mcp", "log"),
 }
 """Commands as `/help` lists them."""
+
+NO_NOTEBOOK = "This chat can't change a notebook. Use it in one, with %chat."
 
 WITH_BRANCHES = " with branches"
 """After an id in `/delete`: all sessions that share messages with it."""
@@ -92,6 +94,10 @@ class Commands:
         """The rules file of the project; None where the chat reads none."""
         self.redacted: Callable[[Agent, str], str] = lambda _agent, _text: ""
         """Removes a text from a kept transcript; says in which file it still is."""
+        self.allow: Callable[[str], str] | None = None
+        """Sets what runs unasked in the notebook; None where there is none."""
+        self.plan_changes: Command | None = None
+        """Has the model propose changes of the notebook, to be approved at once."""
         self.servers = ChatServers(lambda: settings.config.mcp_file)
         self.table: dict[str, tuple[Command, str]] = {
             "help": (self._help, "List the commands"),
@@ -163,6 +169,10 @@ class Commands:
 
     def _session_commands(self) -> dict[str, tuple[Command, str]]:
         return {
+            "plan-changes": (
+                self._plan_changes,
+                "text  Have the model propose changes that you approve at once",
+            ),
             "again": (
                 self._again,
                 "[text]  Answer the last message again, or another text in its place",
@@ -201,6 +211,10 @@ class Commands:
         return {
             "model": (self._model, "[provider:name]  Show or change the model"),
             "policy": (self._policy, "[name]  Show or change how this chat compacts"),
+            "allow": (
+                self._allow,
+                "[ask|edits|all]  What the model may do in a notebook unasked",
+            ),
             "mcp": (
                 self._mcp,
                 "[name]  List MCP servers, connect one, or describe a tool",
@@ -242,6 +256,20 @@ class Commands:
         if argument:
             return said(agent, argument, stop)
         return f"{self.rules.listing(agent)}\n\n{said(agent, '', stop)}".lstrip()
+
+    def _allow(self, _agent: Agent, argument: str, _stop: Stop) -> str:
+        if self.allow is None:
+            raise NbchatError(NO_NOTEBOOK)
+        return self.allow(argument)
+
+    def _plan_changes(self, agent: Agent, argument: str, stop: Stop) -> Reply:
+        if self.plan_changes is None:
+            raise NbchatError(NO_NOTEBOOK)
+        if not argument:
+            raise NbchatError(
+                "/plan-changes needs a task, such as /plan-changes Add a plot."
+            )
+        return self.plan_changes(agent, argument, stop)
 
     def _new(self, agent: Agent, _argument: str, _stop: Stop) -> Reply:
         unsaved = self._save(agent)

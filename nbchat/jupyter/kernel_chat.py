@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import comm
 from IPython.core.error import UsageError
@@ -25,7 +25,7 @@ from nbchat.chat.attachments.attachments import (
     load_mentions,
     unknown_names,
 )
-from nbchat.chat.attachments.mentions import Mention, mentions
+from nbchat.chat.attachments.mentions import Cell, Mention, mentions
 from nbchat.chat.attachments.value_preview import truncated
 from nbchat.chat.chat_events import ChatEvent, RulesOffered
 from nbchat.chat.chat_runner import Action, ChatRunner
@@ -39,6 +39,7 @@ from nbchat.conversation.cell_undo import LeftCell
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import prompt_entry, typed_text
 from nbchat.conversation.session import Session
+from nbchat.conversation.tools import Tool, effect_of
 from nbchat.conversation.turns import ends_with_answer
 from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.jupyter.cell_output import (
@@ -48,7 +49,12 @@ from nbchat.jupyter.cell_output import (
     RetryButton,
     show,
 )
-from nbchat.jupyter.notebook_context import NotebookContext, Outline, outline_of
+from nbchat.jupyter.notebook_context import (
+    NotebookContext,
+    Outline,
+    cell_at,
+    outline_of,
+)
 from nbchat.jupyter.notebook_mcp import ACTION, SharedNotebook
 from nbchat.jupyter.notebook_page import NO_PAGE
 from nbchat.jupyter.notebook_tools import NotebookTools
@@ -96,6 +102,21 @@ ASK_CONTEXT = (
     "The model is now one of {}. Send it the outline of this notebook, too? [y/N] "
 )
 
+Allowed = Literal["ask", "edits", "all"]
+
+ALLOWED: dict[str, str] = {
+    "ask": "The model asks before it changes or runs a cell.",
+    "edits": "The model changes cells of this notebook without asking, and asks before "
+    "it runs one. /allow ask ends that.",
+    "all": "The model changes and runs cells of this notebook without asking. "
+    "/allow ask ends that.",
+}
+
+PLAN = (
+    "{}\n\nPlan first: read what you need, then call propose_changes once, with all "
+    "changes. I approve them together."
+)
+
 IDENTIFY_TRIES = 20
 """How often the page is asked for its notebook's id: for a minute in all."""
 
@@ -114,6 +135,7 @@ class KernelChat:
         self._asked_for: set[str] = set()
         """Providers for which the person was asked whether they see the notebook."""
         if self._contents is not None:
+            self._contents.cell_at = self._cell_at
             self.context = NotebookContext(
                 self._contents, lambda: self._context_mode, self._outline
             )
@@ -148,6 +170,9 @@ class KernelChat:
             lambda: self.panel().page, lambda: self.runner.agent.session
         )
         self._serve_notebook()
+        self._allowed: Allowed = "ask"
+        self.commands.allow = self._allow
+        self.commands.plan_changes = self._plan_changes
         self._is_in_cell = False
         """Whether the turn of a cell runs."""
         self._turns: dict[str, tuple[Session, int]] = {}
@@ -373,6 +398,10 @@ class KernelChat:
         tells = agent and context and context.is_sent_to(agent.provider.name)
         return {} if tells and self._context_mode == "on" else own_variables(shell)
 
+    def _cell_at(self, position: int) -> Cell | None:
+        """The cell at a position, if a page tells it."""
+        return None if self._panel is None else cell_at(self._panel.page, position)
+
     def _outline(self) -> Outline | None:
         """The notebook's cells, if a page tells them soon."""
         return None if self._panel is None else outline_of(self._panel.page)
@@ -492,7 +521,7 @@ class KernelChat:
             for_others,
             self.runner,
             path=notebook_name,
-            variables=self._namespace or dict,
+            variables=self._contents.variables if self._contents else dict,
             find_page=self._find_page,
         )
         self.runner.serve(ACTION, shared.answer)
@@ -511,6 +540,41 @@ class KernelChat:
                 with suppress(StoreError):  # the next event of a turn reports it
                     autosave.save()
 
+    def _allow(self, allowed: str) -> str:
+        """Set or tell what the model may do in this notebook without asking."""
+        match allowed:
+            case "ask" | "edits" | "all":
+                self._allowed = allowed
+            case "":
+                pass
+            case _:
+                raise NbchatError("Choose one of ask, edits, all.")
+        return ALLOWED[self._allowed]
+
+    def _permits(self, call: Entry, tool: Tool | None) -> bool:
+        """Whether a call of the notebook's tools needs no person, as they allowed."""
+        if self._allowed == "ask" or tool not in self.notebook.tools or tool is None:
+            return False
+        is_edit = tool.name == "edit_notebook" and not effect_of(tool, call)
+        return self._allowed == "all" or is_edit
+
+    def _plan_changes(
+        self, agent: Agent, task: str, stop: threading.Event | None
+    ) -> Iterator[ChatEvent]:
+        """A turn in which the model can only read, and propose changes together."""
+        before, ours = agent.tools, self.notebook
+        others = [each for each in before if each.read_only and each not in ours.tools]
+        planning = (*others, *(e for e in ours.tools if e.read_only), ours.proposing)
+        with agent.alone():
+            if agent.approve is None:
+                agent.approve = Approvals()
+            agent.tools = planning
+        try:
+            yield from agent.run(PLAN.format(task), stop=stop)
+        finally:
+            with agent.alone():
+                agent.tools = before
+
     def _offer_notebook(self, agent: Agent, config: NbChat) -> None:
         """Give the agent the tools of the notebook, or take them away."""
         ours = self.notebook.tools
@@ -521,6 +585,8 @@ class KernelChat:
         with agent.alone():
             if agent.approve is None:
                 agent.approve = Approvals()
+            if (approvals := approvals_of(agent.approve)) is not None:
+                approvals.permits = self._permits
             agent.tools = wanted
             agent.count_fixed_tokens()
 

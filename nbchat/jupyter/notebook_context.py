@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nbchat.chat.attachments.mentions import Cell as MentionedCell
 from nbchat.compaction.summary_format import escape
 from nbchat.conversation.live_variables import is_fit, remembered_variables
 from nbchat.conversation.secret_masking import without_secrets
@@ -220,6 +221,21 @@ def outline_of(page: PageRequests) -> Outline | None:
     whole = page.ask_soon("read", {"cell": selected.id}, seconds=left)
     source = whole.cells[0].source if whole and whole.cells else selected.source
     return Outline(cells, selected.number, source)
+
+
+def cell_at(page: PageRequests, position: int) -> MentionedCell | None:
+    """The cell at a position with the text of its outputs; None if no page tells it."""
+    answer = page.ask_soon("outline", {"first": position}, seconds=PAGE_SECONDS)
+    found = (each for each in (answer.cells if answer else ()))
+    named = next((each for each in found if each.number == position), None)
+    if named is None:
+        return None
+    whole = page.ask_soon("read", {"cell": named.id}, seconds=PAGE_SECONDS)
+    if whole is None or not whole.cells:
+        return None
+    (cell,) = whole.cells
+    texts = [each.data for each in cell.outputs if each.kind != "picture"]
+    return MentionedCell(position, cell.source, "\n".join(texts), is_position=True)
 
 
 def _of_page(outline: Outline) -> Iterator[Part]:

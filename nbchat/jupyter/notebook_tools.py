@@ -15,7 +15,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypedDict
 
 from nbchat.chat.attachments.attachments import load_attachment, unknown_name
 from nbchat.chat.attachments.mentions import Mention, Resolver
@@ -36,6 +36,22 @@ from nbchat.jupyter.shell_contents import RunningCell
 Change = Literal["replace", "insert", "move", "delete", "kind"]
 
 CellKind = Literal["code", "markdown", "raw"]
+
+
+class _NeededOfProposed(TypedDict):
+    change: Change
+
+
+class Proposed(_NeededOfProposed, total=False):
+    """A change, with the arguments of edit_notebook."""
+
+    cell: str
+    source: str
+    old: str
+    after: str
+    kind: CellKind
+    run: bool
+
 
 RUN_SECONDS = 60
 
@@ -150,6 +166,11 @@ class NotebookTools:
             lambda _edit, _answer: None
         )
         self.tools: tuple[Tool, ...] = tuple(map(_briefly, self._made()))
+        proposing = tool(read_only=False, timeout_seconds=MOST_SECONDS)
+        self.proposing: Tool = replace(
+            proposing(self.propose_changes), preview=self._proposal
+        )
+        """Makes several changes that a person approves together."""
 
     def _made(self) -> Iterator[Tool]:
         """The tools, changing ones with what a person sees before approving."""
@@ -236,6 +257,34 @@ class NotebookTools:
             if isinstance(ran, list)
             else f"{line}\n{ran}"
         )
+
+    def propose_changes(self, changes: Sequence[Proposed]) -> str:
+        """Make several changes of the notebook, which the user approves together.
+
+        Args:
+            changes: In order, each as edit_notebook takes it.
+
+        """
+        lines = list[str]()
+        for number, each in enumerate(changes, 1):
+            try:
+                done = self.edit_notebook(**each)
+            except NbchatError as error:
+                lines.append(f"{number}. {error}")
+                rest = len(changes) - number
+                lines += [f"{rest} more were not made"] if rest else []
+                break
+            lines.append(f"{number}. {done[0] if isinstance(done, list) else done}")
+        return "\n".join(lines)
+
+    def _proposal(self, changes: Sequence[Proposed]) -> Preview:
+        """What a person sees: each change as its own card would show it."""
+        shown = list[str]()
+        for number, each in enumerate(changes, 1):
+            preview = self._edit_preview(**each)
+            shown.append(f"{number}. {preview.title}\n{preview.text}")
+        title = f"makes {len(changes)} change{'s' * (len(changes) != 1)}"
+        return Preview(title, "\n\n".join(shown), "changes", "diff")
 
     def run_cells(  # noqa: D417  # as above
         self, cells: Sequence[str], wait_seconds: int = RUN_SECONDS

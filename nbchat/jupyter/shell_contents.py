@@ -3,7 +3,7 @@
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ class ShellContents:
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
+        self.cell_at: Callable[[int], Cell | None] = lambda _position: None
+        """A cell by its position, where the notebook's page tells it."""
 
     @property
     def folder(self) -> Path:
@@ -39,7 +41,7 @@ class ShellContents:
         return own_variables(self._shell)
 
     def cell(self, number: int | None) -> Cell | None:
-        """A cell by its number, or the last one that was not for the chat."""
+        """A cell by its run's number, or the last one that was not for the chat."""
         history = self._shell.history_manager
         sources = history.input_hist_raw[:] if history is not None else []
         if number is None:

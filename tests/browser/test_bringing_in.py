@@ -207,7 +207,7 @@ def test_the_last_error_and_its_cell_are_brought_in_without_colours(
     panel.locator(".nbc-input").press("Enter")
     answers(panel, 1)
     sent = notebook.run(2).inner_text()
-    assert sent.startswith(f"{seen.rstrip()}\n-\nCell 1 of the notebook")
+    assert sent.startswith(f"{seen.rstrip()}\n-\nThe cell run as [1]")
     assert "Its output:\nbefore" in sent
     assert "[31m" not in sent
 

@@ -84,7 +84,7 @@ def test_the_last_cell_and_error_are_brought_in_as_the_person_saw_them(kernel):
     assert "ZeroDivisionError: division by zero" in shown
     assert "\x1b" not in shown
     shown = kernel.run(read.format("agent.session.transcript[-3]"))
-    assert shown.startswith("Cell 4 of the notebook")
+    assert shown.startswith("The cell run as [4]")
 
 
 def test_a_panel_on_ones_own_agent_attaches_what_is_mentioned(kernel):

@@ -1,10 +1,13 @@
 """What the model sees of the notebook without being told."""
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from nbchat.conversation.entries import Entry
 from nbchat.jupyter.notebook_context import Cell, NotebookContext, Outline
 from nbchat.jupyter.shell_contents import ShellContents
 from nbchat.providers.base import Request, is_live_context
@@ -209,3 +212,41 @@ def test_in_a_cell_the_person_is_asked_once_about_another_provider(shell, monkey
         assert "- orders" in agent.provider.requests[-1].live
     assert len(asked) == 1
     assert "one of other" in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "permitted"),
+    [("ask", []), ("edits", ["edit"]), ("all", ["edit", "edit and run", "run"])],
+)
+def test_a_person_allows_what_runs_unasked_in_the_notebook(allowed, permitted, shell):
+    agent = agent_in(shell)
+    shell.run_line_magic("config", "NbChat.notebook_tools = True")
+    shell.run_line_magic("chat", f"/allow {allowed}")
+    tools = {each.name: each for each in agent.tools}
+    asked = {
+        "edit": ("edit_notebook", {"change": "delete", "cell": "a"}),
+        "edit and run": ("edit_notebook", {"change": "kind", "cell": "a", "run": True}),
+        "run": ("run_cells", {"cells": ["a"]}),
+    }
+    found = []
+    for name, (kind, arguments) in asked.items():
+        call = Entry("assistant", "", "c", kind, json.dumps(arguments))
+        if agent.approve.permits(call, tools[kind]) is True:
+            found.append(name)
+    assert found == permitted
+    foreign = replace(tools["run_cells"], name="run_cells")
+    call = Entry("assistant", "", "c", "run_cells", '{"cells": []}')
+    assert agent.approve.permits(call, foreign) is False
+
+
+def test_planned_changes_come_from_a_turn_that_can_only_read_and_propose(shell, capsys):
+    agent = agent_in(shell, says("Nothing to change."))
+    shell.run_line_magic("config", "NbChat.notebook_tools = True")
+    before = agent.tools
+    shell.run_line_magic("chat", "/plan-changes Add a plot.")
+    (request,) = agent.provider.requests
+    names = [each.name for each in request.tools]
+    assert "propose_changes" in names
+    assert "edit_notebook" not in names
+    assert "run_cells" not in names
+    assert agent.tools == before

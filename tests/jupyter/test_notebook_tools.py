@@ -202,6 +202,27 @@ def test_a_person_may_edit_a_change_before_approving_it():
     assert tools["edit_notebook"](**asked).startswith("changed")  # it knows 20
 
 
+def test_proposed_changes_are_seen_and_made_together():
+    view = View("v", cell("a", "x = 1"), cell("b", "y = 1"))
+    known = NotebookTools(lambda: view.requests)
+    read = next(each for each in known.tools if each.name == "read_notebook")
+    read(cells=["a", "b"])
+    changes = [
+        {"change": "replace", "cell": "a", "source": "x = 2"},
+        {"change": "delete", "cell": "b"},
+    ]
+    seen = known.proposing.preview(changes)
+    assert seen.title == "makes 2 changes"
+    assert "1. changes cell 1 of 2, `x = 1`" in seen.text
+    assert "+x = 2" in seen.text
+    assert "2. deletes cell 2 of 2, `y = 1`" in seen.text
+    done = known.proposing(changes)
+    assert done.startswith("1. changed cell 1 of 2")
+    assert "2. deleted cell 2" in done
+    assert view.cells[0]["source"] == "x = 2"
+    assert view.acted[-1]["change"] == "delete"
+
+
 def test_always_approving_edits_never_covers_one_that_runs():
     effect = tools_of(View("v"))["edit_notebook"].effect
     assert effect(change="replace") != effect(change="replace", run=True)

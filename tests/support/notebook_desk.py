@@ -14,6 +14,7 @@ class Desk:
     folder: Path = Path()
     values: Mapping[str, object] = field(default_factory=dict)
     cells: Mapping[int, Cell] = field(default_factory=dict)
+    positions: Mapping[int, Cell] = field(default_factory=dict)
     traceback: str = ""
 
     def variables(self) -> Mapping[str, object]:
@@ -21,6 +22,9 @@ class Desk:
 
     def cell(self, number: int | None) -> Cell | None:
         return self.cells.get(max(self.cells, default=0) if number is None else number)
+
+    def cell_at(self, position: int) -> Cell | None:
+        return self.positions.get(position)
 
     def error(self, shown: str = "", source: str = "") -> str:
         return f"{shown} in {source}" if shown else self.traceback

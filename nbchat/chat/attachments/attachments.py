@@ -173,17 +173,23 @@ def _variable(mention: Mention, resolver: Resolver) -> Entry | None:
 
 
 def _cell(mention: Mention, resolver: Resolver) -> Entry:
-    is_number = mention.name.isdecimal()
-    if mention.name and not is_number:
+    name = mention.name.strip("[]")
+    if mention.name and not name.isdecimal():
         raise AttachmentError(f"{mention.text}: give the cell's number, as in @cell:3.")
-    cell = resolver.cell(int(mention.name[:9]) if is_number else None)
+    number = int(name[:9]) if name else None
+    cell = None
+    if number is not None and name == mention.name:
+        cell = resolver.cell_at(number)
+    cell = cell or resolver.cell(number)
     if cell is None:
-        which = f"cell {mention.name}" if is_number else "cell before this one"
+        which = f"cell {mention.name}" if name else "cell before this one"
         raise AttachmentError(f"{mention.text}: no {which} was run in this kernel.")
     output = truncated(_plain(cell.output)).strip("\n")
     shown = f"\n\nIts output:\n{output}" if output else ""
-    caption = f"Cell {cell.number} of the notebook"
-    return _text_entry(caption, f"cell {cell.number}", truncated(cell.source) + shown)
+    run = f"The cell run as [{cell.number}]"
+    caption = f"Cell {cell.number} of the notebook" if cell.is_position else run
+    name = f"cell {mention.name or cell.number}"
+    return _text_entry(caption, name, truncated(cell.source) + shown)
 
 
 def _error(mention: Mention, resolver: Resolver) -> Entry:

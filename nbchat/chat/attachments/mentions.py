@@ -1,5 +1,7 @@
 """Find mentions in a message: `@df`, `@df.amount`, `@cell:3`, `@file:a.txt`, `@error`.
 
+`@cell:3` is the third cell of the notebook, `@cell:[3]` the one that was run as [3].
+
 `@!` in place of `@` attaches a thing with what looks like a secret. Only the text is
 read here; a `Resolver` looks up what a name refers to. E-mail addresses, decorators and
 code in backticks are not mentions.
@@ -27,7 +29,7 @@ particles follow a name at once), Thai, Lao, Khmer and Burmese."""
 _MENTION = re.compile(
     rf"""(?<![@.+/\\-])(?:(?<!\w)|(?<=[{_UNSPACED}]))[@\uff20](?P<raw>!)?(?:
       (?P<kind>file|image)[:\uff1a](?P<target>"[^"\n]*"|[^\s"]*)
-    | (?P<cell>cell)(?:[:\uff1a](?P<number>[A-Za-z0-9_]+))?
+    | (?P<cell>cell)(?:[:\uff1a](?P<number>[A-Za-z0-9_]+|\[\d+\]))?
         (?![A-Za-z0-9_(@/]|[.:-][A-Za-z0-9_])
     | (?P<error>error)(?![A-Za-z0-9_(@/]|[.:-][A-Za-z0-9_])
     | (?P<name>(?>[^\W\d]\w*
@@ -59,7 +61,10 @@ class Mention:
 
     kind: Kind
     name: str
-    """A variable, a path, or a cell's number; empty for the last cell or error."""
+    """A variable, a path, or a cell's position; empty for the last cell or error.
+
+    In brackets it is the number of the cell's run.
+    """
     text: str
     """As it was typed."""
     is_raw: bool = False
@@ -68,11 +73,13 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell that was executed: its source, and its output as text."""
+    """A cell: its source, and its output as text."""
 
     number: int
+    """Of its run, or its position."""
     source: str
     output: str
+    is_position: bool = False
 
 
 class Resolver(Protocol):
@@ -86,7 +93,10 @@ class Resolver(Protocol):
         """The user's variables as they are now."""
 
     def cell(self, number: int | None) -> Cell | None:
-        """A cell by its number, or the last one; None when there is none."""
+        """A cell by the number of its run, or the last one; None for none."""
+
+    def cell_at(self, position: int) -> Cell | None:
+        """A cell by its position; None where the notebook's page does not tell it."""
 
     def error(self, shown: str = "", source: str = "") -> str:
         """The last error as it is sent; empty if no cell has failed yet.

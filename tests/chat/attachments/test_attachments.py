@@ -173,10 +173,15 @@ def test_a_figure_and_a_picture_are_attached_as_pictures():
 
 def test_a_cell_is_sent_with_its_source_and_output():
     desk = Desk(cells={2: Cell(2, "1 + 1", "2\n"), 3: Cell(3, "x = 1", "")})
-    assert read("@cell:2", desk) == (
-        "Cell 2 of the notebook\n\n1 + 1\n\nIts output:\n2"
-    )
-    assert read("@cell", desk) == "Cell 3 of the notebook\n\nx = 1"
+    assert read("@cell:2", desk) == ("The cell run as [2]\n\n1 + 1\n\nIts output:\n2")
+    assert read("@cell", desk) == "The cell run as [3]\n\nx = 1"
+
+
+def test_a_cells_number_is_its_position_where_the_page_tells_it():
+    first = Cell(1, "import pandas", "", is_position=True)
+    desk = Desk(cells={1: Cell(1, "x = 1", "")}, positions={1: first})
+    assert read("@cell:1", desk) == "Cell 1 of the notebook\n\nimport pandas"
+    assert read("@cell:[1]", desk) == "The cell run as [1]\n\nx = 1"
 
 
 def test_a_long_output_is_truncated_without_colour_codes():

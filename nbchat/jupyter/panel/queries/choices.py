@@ -42,7 +42,7 @@ MOST_NAMES = 500
 MOST_PATHS, MOST_SCANNED = 50, 10_000
 
 REFERENCES = {
-    "cell": "The last cell and its output, or cell 3 with @cell:3",
+    "cell": "The last cell that ran, cell 3 with @cell:3, run 3 with @cell:[3]",
     "file:": "A file, by its path",
     "image:": "A picture: a path, a figure or an image",
     "error": "The last error, with its cell and values",
