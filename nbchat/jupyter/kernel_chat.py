@@ -130,15 +130,10 @@ class KernelChat:
         self.store = opened_store(config)
         self._shell = shell
         self._contents = ShellContents(shell) if shell else None
-        self.context: NotebookContext | None = None
         self._context_mode = config.notebook_context
+        self.context = self._known_notebook()
         self._asked_for: set[str] = set()
         """Providers for which the person was asked whether they see the notebook."""
-        if self._contents is not None:
-            self._contents.cell_at = self._cell_at
-            self.context = NotebookContext(
-                self._contents, lambda: self._context_mode, self._outline
-            )
         self._namespace = partial(self._remembered, shell) if shell else None
         self.live_settings = LiveSettings(
             self.store,
@@ -397,6 +392,15 @@ class KernelChat:
         agent, context = self.runner.built_agent, self.context
         tells = agent and context and context.is_sent_to(agent.provider.name)
         return {} if tells and self._context_mode == "on" else own_variables(shell)
+
+    def _known_notebook(self) -> NotebookContext | None:
+        """What requests tell of the notebook; None without a shell."""
+        if self._contents is None:
+            return None
+        self._contents.cell_at = self._cell_at
+        return NotebookContext(
+            self._contents, lambda: self._context_mode, self._outline
+        )
 
     def _cell_at(self, position: int) -> Cell | None:
         """The cell at a position, if a page tells it."""
