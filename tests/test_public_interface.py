@@ -53,8 +53,8 @@ SIGNATURES = {
     "MapRun.table": "self * wait",
     "connect": "model * base_url api_key window api_key_hosts headers proxy options",
     "Approvals": "* free listener",
-    "Approvals.approve": "self ticket * always",
-    "Approvals.deny": "self ticket",
+    "Approvals.approve": "self ticket * always turn draft",
+    "Approvals.deny": "self ticket reason",
 }
 
 ERRORS = """
