@@ -156,10 +156,13 @@ def divider_html(compaction: Compaction) -> str:
         figures = _undone_text(compaction).partition(": ")[2]
     elif compaction.is_active and _titles(compaction) is TITLES["summary"]:
         figures = f"{compaction.tokens_before:,} → {compaction.tokens_after:,} tokens"
+    title = _title(compaction)
+    if told := _without_model(compaction):
+        title, figures = f"{title}.", told
     return (
         f'<details class="nbc-banner" data-divider data-state="'
         f'{escaped(compaction.status)}" title="{escaped(compaction_text(compaction))}">'
-        f'<summary><span class="nbc-banner-title">{escaped(_title(compaction))}</span>'
+        f'<summary><span class="nbc-banner-title">{escaped(title)}</span>'
         f'<span class="nbc-banner-figures">{escaped(figures)}</span></summary>'
         f'<div class="nbc-banner-facts">{escaped(_details(compaction))}</div>'
         f"{_memory_html(compaction)}</details>"

@@ -272,7 +272,7 @@ def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
     )
     field.click()
     page.keyboard.type("/")
-    compact = options(panel).filter(has_text="compact now: keep N tokens")
+    compact = options(panel).filter(has_text="Compact now: keep N tokens")
     expect(compact).to_contain_text("/compact")
     screenshot("commands")
     page.keyboard.press("Escape")
@@ -299,6 +299,13 @@ def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
     expect(options(panel)).to_have_count(1)
     page.keyboard.press("Enter")
     expect(panel.locator(".nbc-reply")).to_contain_text("/compact")
+    expect(panel.locator(".nbc-reply th").last).to_be_in_viewport()
+    page.keyboard.type("/hlep")
+    page.keyboard.press("Enter")
+    expect(panel.locator(".nbc-note").last).to_have_text(
+        "No command named /hlep. Did you mean /help?"
+    )
+    expect(panel.locator(".nbc-error")).to_have_count(0)
     page.keyboard.type("/new")
     options(panel).first.click()
     expect(field).to_have_value("/new")

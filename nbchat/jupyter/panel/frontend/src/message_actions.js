@@ -53,6 +53,7 @@ const WORDS = {
   redo: ["Redo", "Redo this"],
   editSummary: ["Edit", "Edit the summary that the model sees"],
   regenerateSummary: ["Regenerate", "Generate another summary"],
+  tryModel: ["Try with a model", "Ask a model for the summary"],
 };
 
 /** @type {Record<string, string[]>} */
@@ -94,7 +95,9 @@ export class Actions {
     /** @type {Row} */
     const row = { key, position: /** @type {number} */ (position), kind, box, mark, item, buttons: {} };
     for (const name of OFFERED[kind]) {
-      row.buttons[name] = actionButton(name);
+      const isByCode = name === "regenerateSummary" && item.dataset.state === "degraded";
+      row.buttons[name] = actionButton(isByCode ? "tryModel" : name);
+      row.buttons[name].dataset.action = name;
       box.append(row.buttons[name]);
     }
     box.dataset.key = String(key);

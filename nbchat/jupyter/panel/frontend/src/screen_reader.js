@@ -53,7 +53,7 @@ function spoken(item) {
   if (item.matches(".nbc-banner[data-state='running']")) return "";
   if (item.matches(".nbc-banner")) {
     const parts = item.querySelectorAll(".nbc-banner-title, .nbc-banner-figures");
-    return [...parts].map((part) => part.textContent).join(": ");
+    return [...parts].map((part) => part.textContent).join(": ").replace(".: ", ". ");
   }
   return item.matches(".nbc-note, .nbc-notice, .nbc-error") ? withoutButtons(item).textContent : "";
 }
@@ -61,7 +61,7 @@ function spoken(item) {
 /** @param {Element} item */
 function withoutButtons(item) {
   const copy = /** @type {Element} */ (item.cloneNode(true));
-  copy.querySelectorAll("button").forEach((part) => part.remove());
+  copy.querySelectorAll("button, .nbc-error > details, .nbc-notice > details").forEach((part) => part.remove());
   return copy;
 }
 

@@ -38,6 +38,8 @@ export class Transcript {
     this.live = new Map();
     this.isPinned = true; // to the bottom
     this.isHeld = false; // or to the card of a call that waits
+    /** @type {Element | null} */
+    this.listing = null; // whose beginning was shown
     this.movedAt = 0; // when the user last did what may scroll
     for (const name of ["wheel", "touchmove", "pointerdown", "keydown"]) {
       const { scroller } = panel.parts;
@@ -272,11 +274,22 @@ export class Transcript {
     const { scroller } = this.panel.parts;
     if (this.isPinned) {
       scroller.scrollTop = scroller.scrollHeight;
+      this.showBeginning();
       this.keepApprovalInSight();
     }
     this.panel.decisions.look();
     this.drawJump();
     this.askEarlier();
+  }
+
+  // A long list such as that of /help is read from its beginning.
+  showBeginning() {
+    const { scroller, log } = this.panel.parts;
+    const last = log.lastElementChild;
+    if (!last?.matches(".nbc-reply") || last === this.listing) return;
+    this.listing = last;
+    const above = last.getBoundingClientRect().top - scroller.getBoundingClientRect().top - 8;
+    if (above < 0) scroller.scrollTop += above;
   }
 
   // The way to what is below: the end of the call that waits, else the newest message
