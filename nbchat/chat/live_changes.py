@@ -41,7 +41,7 @@ from nbchat.config.settings import (
 )
 from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.base import Provider, SupportsSiblings
-from nbchat.providers.connect import Unconnected, default_model
+from nbchat.providers.connect import EMBEDDED_MODEL, Unconnected, default_model
 from nbchat.providers.endpoint import is_encrypted, server_of
 from nbchat.providers.provider_table import KINDS
 from nbchat.storage.saved_settings import (
@@ -238,12 +238,20 @@ class LiveSettings:
                 setattr(self.config, name, value)
         finally:
             self._is_rereading = False
-        provider = agent.provider
-        is_unset = not self.config.model and isinstance(provider, Unconnected)
-        if is_unset and provider.name != configured_model(self.config):
+        if self._is_waiting_for_a_key(agent):
             window = self.in_force().window
             url = self.config.base_url
             self._use(agent, connected(self.config, "", base_url=url, window=window))
+
+    def _is_waiting_for_a_key(self, agent: Agent) -> bool:
+        """Whether a key has come that names a model, and nobody has chosen one."""
+        provider, config = agent.provider, self.config
+        is_makeshift = isinstance(provider, Unconnected) or (
+            provider.name == EMBEDDED_MODEL
+            and not kept_model(config, self._store, self._session(agent))[0]
+        )
+        is_unset = not config.model and is_makeshift
+        return is_unset and provider.name != configured_model(config)
 
     def _keep_model(self, agent: Agent, address: str | None = None) -> None:
         if session_id := self._session(agent):

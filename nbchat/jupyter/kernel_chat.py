@@ -33,7 +33,6 @@ from nbchat.chat.commands import Commands
 from nbchat.chat.live_changes import LiveSettings
 from nbchat.chat.models import Models
 from nbchat.chat.project_rules import ProjectRules
-from nbchat.config.api_keys import Place
 from nbchat.config.settings import NbChat
 from nbchat.conversation.cell_undo import LeftCell
 from nbchat.conversation.entries import Entry
@@ -187,8 +186,8 @@ class KernelChat:
                 command_list=lambda: self.commands.help_lines,
                 settings=self.live_settings.listed,
                 branch=self.commands.branch,
-                use_key=self._use_key,
-                send_key=self._send_key,
+                use_key=self.live_settings.use_key,
+                send_key=self.live_settings.send_key,
                 models=lambda: self._models,
                 store=self.store,
                 servers=self.commands.servers.listed,
@@ -463,6 +462,12 @@ class KernelChat:
             raise UsageError(terminal_text(str(error))) from None
         self.runner.refresh()
 
+    def reread(self) -> None:
+        """Follow what the environment says by now; nothing while an answer comes."""
+        agent = self.runner.built_agent
+        if agent is not None and not self.runner.is_busy and not agent.is_answering:
+            self._reread(agent)
+
     def _reread(self, agent: Agent) -> None:
         """Follow a model or an address that the environment has got since."""
         before = agent.provider
@@ -472,15 +477,6 @@ class KernelChat:
             raise ConfigError(str(error)) from error
         if agent.provider is not before:
             self.runner.refresh()
-
-    def _use_key(self, agent: Agent, kind: str, key: str) -> Place:
-        place = self.live_settings.use_key(agent, kind, key)
-        self.runner.refresh()
-        return place
-
-    def _send_key(self, agent: Agent) -> None:
-        self.live_settings.send_key(agent)
-        self.runner.refresh()
 
     def _in_force(self) -> NbChat:
         return self.live_settings.in_force(self.runner.built_agent)

@@ -74,6 +74,7 @@ class ChatMagics(Magics):
     def _line(self, line: str) -> object:
         match line:
             case "":
+                self._open().reread()
                 return self._open().panel()
             case "side":
                 self._open().show_beside()

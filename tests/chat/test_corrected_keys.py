@@ -104,6 +104,19 @@ def test_the_model_chosen_for_a_chat_stays_while_the_environment_does(
     assert agent.provider.name == "openai:gpt-5-mini"
 
 
+def test_a_key_that_comes_later_replaces_the_model_that_needs_none(store, monkeypatch):
+    agent, changes = live(store)
+    changes.reread(agent)
+    assert agent.provider.name == "local:smollm2"
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    changes.reread(agent)
+    assert agent.provider.name == "openai:gpt-6-luna"
+    agent, changes = live(store)
+    changes.use_model(agent, "local:smollm2")  # chosen for this chat
+    changes.reread(agent)
+    assert agent.provider.name == "local:smollm2"
+
+
 def test_the_providers_key_is_sent_to_a_server_only_after_a_yes(
     server, store, monkeypatch
 ):

@@ -24,6 +24,7 @@ from nbchat.agent.mcp import ServerState
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.chat_events import CellsUndone, ChatEvent
 from nbchat.chat.chat_runner import Action, ChatRunner, LoadAttachments, RunCommand
+from nbchat.config.api_keys import Place
 from nbchat.conversation.cell_undo import LeftCell
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
@@ -168,8 +169,8 @@ class ChatUI(anywidget.AnyWidget):
             settings or own.settings,
             own.store if store is None else lambda: store,
             resolver,
-            use_key,
-            send_key,
+            use_key or own.use_key,
+            send_key or own.send_key,
             models or own.models,
             self.refresh,
             servers or own.servers,
@@ -391,6 +392,8 @@ class NoCommands:
     servers: Callable[[], Iterable[ServerState]] | None = None
     store: Callable[[], Store] | None = None
     models: "Callable[[], Models] | None" = None
+    use_key: UseKey | None = None
+    send_key: Callable[[Agent], None] | None = None
     help_lines: CommandList = dict
 
     @staticmethod
@@ -434,6 +437,14 @@ class OwnCommands:
     def servers(self) -> list[ServerState]:
         """The MCP servers that are configured."""
         return self._loaded().servers.listed()
+
+    def use_key(self, agent: Agent, kind: str, key: str, /) -> Place:
+        """Continue with a key that was typed; says where it is kept."""
+        return self._loaded().live_settings.use_key(agent, kind, key)
+
+    def send_key(self, agent: Agent) -> None:
+        """Send the provider's key to the chat's server."""
+        self._loaded().live_settings.send_key(agent)
 
     def models(self) -> "Models":
         """The models that the chat can use."""

@@ -188,10 +188,26 @@ class Queries:
             case protocol.Start():
                 return lambda _agent: start_options(self.resolver)
             case protocol.UseKey() if (use := self.use_key) is not None:
-                return lambda agent: _with_key(use, agent, question)
+                return lambda agent: self._with_key(use, agent, question)
             case protocol.SendKey() if (send := self.send_key) is not None:
-                return lambda agent: _with_sent_key(send, agent)
+                return lambda agent: self._with_sent_key(send, agent)
+            case protocol.UseKey() | protocol.SendKey():
+                return lambda _agent: protocol.Refused(BY_CODE)
         return None
+
+    def _with_key(
+        self, use: UseKey, agent: Agent, typed: protocol.UseKey
+    ) -> protocol.KeyUsed:
+        place = use(agent, typed.provider, typed.key)
+        self.refresh()
+        return protocol.KeyUsed(agent.provider.name, place)
+
+    def _with_sent_key(
+        self, send: Callable[[Agent], None], agent: Agent
+    ) -> protocol.KeyUsed:
+        send(agent)
+        self.refresh()
+        return protocol.KeyUsed(agent.provider.name, "environment")
 
 
 def answer_soon(
@@ -204,16 +220,6 @@ def answer_soon(
         name="nbchat-answer",
         daemon=True,
     ).start()
-
-
-def _with_key(use: UseKey, agent: Agent, typed: protocol.UseKey) -> protocol.KeyUsed:
-    place = use(agent, typed.provider, typed.key)
-    return protocol.KeyUsed(agent.provider.name, place)
-
-
-def _with_sent_key(send: Callable[[Agent], None], agent: Agent) -> protocol.KeyUsed:
-    send(agent)
-    return protocol.KeyUsed(agent.provider.name, "environment")
 
 
 def _answer(query: Query, agent: Callable[[], Agent], token: str, send: Send) -> None:
