@@ -210,14 +210,15 @@ class Models:
 
     def _provider(self, kind: str) -> KnownProvider:
         service = next(each for each in SERVICES if each.kind == kind)
-        names = chat_models(kind) if kind not in OPEN and kind != "openrouter" else []
+        names = chat_models(kind) if kind not in (*OPEN, "openrouter") else []
+        names = [name for name in names if name.startswith(kind)] or names
         return KnownProvider(
             kind,
             PRODUCTS.get(kind, kind),
             KEY_VARIABLES[kind],
             self._live.config.keys.place(kind),
             service.needs_key,
-            tuple(_known(f"{kind}:{name}") for name in names),
+            tuple(_known(f"{kind}:{name}") for name in reversed(names)),
         )
 
     def _connected(self, name: str, address: str) -> Provider:

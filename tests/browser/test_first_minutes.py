@@ -45,7 +45,9 @@ def test_without_a_key_the_panel_says_how_to_get_a_model_and_nothing_is_dead(
 ):
     notebook = open_panel_page(NO_KEY, MODEL_ARRIVES)
     panel = notebook.run(0).locator(".nbc")
-    expect(panel.locator(".nbc-start-problem")).to_contain_text("No key for anthropic")
+    expect(panel.locator(".nbc-start-problem")).to_contain_text(
+        "Anthropic needs an API key"
+    )
     trial = panel.get_by_role("button", name="Use the trial model")
     expect(trial).to_contain_text("poor answers")
     screenshot("first-minutes-no-key")

@@ -92,7 +92,7 @@ def test_an_own_server_answers_after_four_clicks_with_nothing_but_its_address(
     used.get_by_label("Context window in tokens").fill("16000")
     used.get_by_role("button", name="Set").click()
     expect(models).to_be_hidden()
-    expect(panel).to_contain_text("window is 16000 for openai:my-own:8b")
+    expect(panel).to_contain_text("Set window to 16000 for openai:my-own:8b")
 
 
 @pytest.mark.parametrize("theme", ["Dark"])

@@ -323,7 +323,7 @@ function modelRow({ name, window, input_dollars: input, output_dollars: output }
 
 /** @param {number} count */
 function tokens(count) {
-  if (count % 1024 === 0 && count < 1e6) return `${count / 1024}k`;
+  if (Number.isInteger(Math.log2(count)) && count < 1e6) return `${count / 1024}k`;
   return count >= 1e6 ? `${Math.round(count / 1e5) / 10}M` : `${Math.round(count / 1000)}k`;
 }
 

@@ -127,7 +127,8 @@ export class Start {
 
 /** @param {string} text */
 function sentence(text) {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+  const end = text.endsWith(".") ? "" : ".";
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${end}`;
 }
 
 const TRIAL =
