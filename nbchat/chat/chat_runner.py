@@ -102,6 +102,8 @@ class ChatRunner:
         """
         self.chat_id = new_chat_id()
         """The id by which Jupyter Server reaches this chat."""
+        self.opening: Callable[[Agent], str] = lambda _agent: ""
+        """What is said once the agent was built, such as that its model is another."""
         self.on_turn_end: Callable[[Agent], object] | None = None
         """Called when a message, a command or an action is done, on its thread."""
         self._build = build
@@ -134,6 +136,8 @@ class ChatRunner:
             if self._agent is None:
                 self._agent = self._build()
                 self._send_agent(self._agent)
+                if line := self.opening(self._agent):
+                    self._send(CommandReplied(line))
             return self._agent
 
     @property

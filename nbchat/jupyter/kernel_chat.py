@@ -123,6 +123,10 @@ IDENTIFY_TRIES = 20
 class KernelChat:
     """Settings, store, runner and panel of the chat that cells and the panel share."""
 
+    _panel: ChatUI | None = None
+    _restored = 0
+    """Messages of the session that this kernel has continued."""
+
     def __init__(self, config: NbChat, shell: InteractiveShell | None = None) -> None:
         """Open and load nothing yet; messages may attach the variables of `shell`."""
         self.config = config
@@ -152,7 +156,7 @@ class KernelChat:
         self.runner = ChatRunner(
             self._built, commands=self.commands, prepare=self._reread
         )
-        self._panel: ChatUI | None = None
+        self.runner.opening = self._opening
         self.notebook = NotebookTools(
             lambda: self.panel().page,
             is_in_cell=lambda: self._is_in_cell,
@@ -241,6 +245,13 @@ class KernelChat:
         self._kept.begin(self._shell.display_pub, self.agent.session)
         self.runner.on_turn_end = lambda agent: self._kept.write(agent.session)
 
+    def _opening(self, agent: Agent) -> str:
+        """Say that another model goes on with the chat; printed without a panel."""
+        line = other_model_line(agent.session, agent.provider.name)
+        if line and self._panel is None:
+            print(terminal_text(line))
+        return line
+
     def _redacted(self, agent: Agent, text: str) -> str:
         """Remove a text from the kept transcript; says if the file still has it."""
         path = Path(notebook_name() or "-")
@@ -252,6 +263,8 @@ class KernelChat:
         A cell that has sent one before replaces its turn and all that followed: they
         stay in a session of their own, as after any edit of a message.
         """
+        if cell_id and not self._turns:
+            self._find_turn(cell_id, text)
         session, position = self._turns.get(cell_id, (None, 0))
         self._ask_about_context()
         try:
@@ -267,6 +280,18 @@ class KernelChat:
                 self._show(events)
         finally:
             self._note_turn(cell_id, text)
+
+    def _find_turn(self, cell_id: str, text: str) -> None:
+        """Find the turn that a cell has had before the kernel was restarted.
+
+        Else *Run All* would have each of its turns twice.
+        """
+        session = self.agent.session
+        if len(session.transcript) == self._restored:
+            for position, entry in enumerate(session.transcript):
+                if entry.is_prompt and entry.content == text:
+                    self._turns[cell_id] = (session, position)
+                    return
 
     def fix(self) -> None:
         """Ask about the last error."""
@@ -435,6 +460,7 @@ class KernelChat:
         expire_sessions(self.store, self.config)
         session = newest_session(self.store)
         self.runner.show(session)
+        self._restored = len(session.transcript)
         agent = build_agent(
             self.config,
             session=session,
@@ -589,6 +615,17 @@ class KernelChat:
                 approvals.permits = self._permits
             agent.tools = wanted
             agent.count_fixed_tokens()
+
+
+def other_model_line(session: Session, model: str) -> str:
+    """Say that a chat goes on with another model than before; empty if it does not."""
+    before = [usage.model for _, usage in session.usages][-1:] or [""]
+    if before[0] in ("", model):
+        return ""
+    return (
+        f"{before[0]} answered here before. Now it's {model}, as the settings say. "
+        f"To go back: /model {before[0]}"
+    )
 
 
 def _attached_line(attached: Attachment, tokens: int) -> str:

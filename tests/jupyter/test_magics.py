@@ -979,3 +979,24 @@ def test_a_panel_that_opens_later_offers_what_a_cell_has_shown(shell, project):
     panel = shell.run_line_magic("chat", "")
     items = panel._state.snapshot()["items"]
     assert sum("nbc-rules" in each["html"] for each in items) == 1
+
+
+@pytest.mark.slow
+def test_run_all_after_a_restart_has_each_turn_once_and_names_another_model(
+    shell, capsys, monkeypatch
+):
+    monkeypatch.setenv("JPY_SESSION_NAME", "work/notes.ipynb")
+    agent_with(shell, says("One."), says("Two."))
+    run_as_cell(shell, "a", "first")
+    run_as_cell(shell, "b", "second")
+    restarted = InteractiveShell()
+    restarted.run_line_magic("load_ext", "nbchat")
+    capsys.readouterr()
+    agent = agent_with(restarted, says("Uno."), says("Dos."))
+    told = capsys.readouterr().out
+    assert "scripted:model answered here before. Now it's local:" in told
+    run_as_cell(restarted, "a", "first")
+    run_as_cell(restarted, "b", "second")
+    said = [each.content for each in agent.session.transcript]
+    assert said == ["first", "Uno.", "second", "Dos."]
+    restarted.run_line_magic("unload_ext", "nbchat")

@@ -136,6 +136,15 @@ export class Attached {
     return asks ? `Choose how to send ${asks.mention}.` : "";
   }
 
+  /** Whether a word is no name yet because it is still being typed
+   * @param {Protocol.Chip} chip
+   */
+  isBeingTyped({ problem, mention }) {
+    const { input } = this.panel.parts;
+    const isName = /^@\w+$/.test(mention); // not @file:a.txt
+    return isName && Boolean(problem) && input.value.slice(0, input.selectionStart).endsWith(mention) && document.activeElement === input;
+  }
+
   rawChips() {
     return this.chips.filter(({ mention, key }) => mention.startsWith("@!") && key);
   }
@@ -199,7 +208,7 @@ export class Attached {
   /** @param {Protocol.Chip[]} mentioned */
   draw(mentioned) {
     this.chips = mentioned;
-    const chips = this.all;
+    const chips = this.all.filter((chip) => !this.isBeingTyped(chip));
     const { attachments } = this.panel.parts;
     attachments.hidden = !chips.length;
     const isSettled = !this.rawChips().length && !chips.some((chip) => this.isOpen(chip));

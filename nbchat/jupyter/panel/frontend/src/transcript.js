@@ -52,6 +52,12 @@ export class Transcript {
     return !this.items.size && !this.live.size;
   }
 
+  // Whether there is more than fits
+  get isLong() {
+    const { scroller } = this.panel.parts;
+    return scroller.scrollHeight > scroller.clientHeight;
+  }
+
   // Whether nothing was said yet; what commands answered does not count
   get isUnsaid() {
     return !this.live.size && [...this.items.values()].every((item) => item.matches(".nbc-note, .nbc-error, .nbc-rules"));
@@ -93,7 +99,11 @@ export class Transcript {
       this.redraw(known, fresh);
       this.showChange(fresh);
     }
-    if (!known && !this.attachResult(fresh, log)) log.append(fresh);
+    if (!known && !this.attachResult(fresh, log)) {
+      // A notice that comes while one reads does not move what is read.
+      if (fresh.matches(".nbc-notice, .nbc-banner") && !this.panel.state.is_busy) this.isPinned &&= !this.isLong;
+      log.append(fresh);
+    }
     const isChanged = fresh.matches("[data-divider]") && known?.dataset.state !== fresh.dataset.state;
     return !known || isChanged || known.matches("[data-state='running']") ? fresh : null;
   }
