@@ -141,7 +141,7 @@ export class Attached {
    */
   isBeingTyped({ problem, mention }) {
     const { input } = this.panel.parts;
-    const isName = /^@\w+$/.test(mention); // not @file:a.txt
+    const isName = /^@(?!error$|cell$)\w+$/.test(mention); // not @file:a.txt
     return isName && Boolean(problem) && input.value.slice(0, input.selectionStart).endsWith(mention) && document.activeElement === input;
   }
 
