@@ -104,8 +104,8 @@ class Entry(NamedTuple):
     @property
     def is_of_user(self) -> bool:
         """Whether the user wrote or attached this."""
-        is_of_others = self.is_by_nbchat or self.is_tool_picture
-        return self.role == "user" and not is_of_others
+        is_user = self.role == "user"
+        return is_user and not (self.is_by_nbchat or self.is_tool_picture)
 
     @property
     def is_tool_picture(self) -> bool:
