@@ -19,6 +19,7 @@ from typing import Literal, TypedDict
 
 from nbchat.chat.attachments.attachments import load_attachment, unknown_name
 from nbchat.chat.attachments.mentions import Mention, Resolver
+from nbchat.conversation.cell_undo import with_secrets_of
 from nbchat.conversation.secret_masking import HIDDEN, without_secrets
 from nbchat.conversation.tools import Preview, Tool, is_stopped, tool
 from nbchat.errors import NbchatError, Stopped
@@ -616,14 +617,8 @@ def _new_source(before: str, source: str, old: str) -> str:
 
 def _with_secrets(before: str, source: str) -> str:
     """A new source with the lines that were hidden from the model."""
-    if HIDDEN not in source:
-        return source
-    lines = before.splitlines()
-    hidden = without_secrets(before)[0].splitlines()
-    pairs = set(zip(hidden, lines, strict=True)) if len(hidden) == len(lines) else ()
-    own = dict(pairs)
-    restored = "\n".join(own.get(each, each) for each in source.split("\n"))
-    if HIDDEN in restored or len(own) < len(pairs):  # two secrets look the same
+    restored = with_secrets_of(before, source)
+    if restored is None:
         raise NbchatError(KEEP_SECRETS)
     return restored
 
