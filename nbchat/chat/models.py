@@ -149,7 +149,8 @@ class Models:
         `sends_key` it gets the provider's key. Raises ConfigError for what cannot be an
         address or a key.
         """
-        config, address = self._live.config, self._whole(whole_address(typed, kind))
+        config = self._live.config
+        address = self._whole(whole_address(typed, kind)) or self._live.locked_address
         if address:
             refuse_locked(base_url=address)
             config.keys.addresses += (address,)
@@ -185,7 +186,7 @@ class Models:
         self._live.use_provider(agent, provider, address)
         if not always:
             return f"{name} answers in this chat."
-        choose_model(name, address)
+        choose_model(name, address, self._live.window_of(name))
         origin = self._live.config.origins.get("model", CHOICE)
         if origin != CHOICE:
             return f"Saved, but new chats still use the model of the {origin}."

@@ -1,10 +1,11 @@
 """Models that can be chosen: what servers say, a test request, and the choice."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
-from fault_server import FaultServer, answer, failure, page
+from fault_server import FaultServer, Response, answer, failure, page
 from own_server import MessagesServer, OwnServer
 
 from nbchat import Agent
@@ -13,6 +14,7 @@ from nbchat.chat.live_changes import LiveSettings
 from nbchat.chat.models import Models, whole_address
 from nbchat.config.layers import settings
 from nbchat.errors import ConfigError, NbchatError
+from nbchat.providers.connect import LIST_SECONDS
 from nbchat.storage.factory import build_agent
 from nbchat.storage.store import SessionStore
 
@@ -96,6 +98,19 @@ def test_a_server_that_lists_no_models_costs_one_line(store, response, problem):
     _, models = chat(store)
     found = models.served("openai", server.url)
     assert problem in found.problem
+    assert "\n" not in found.problem
+    server.close()
+
+
+@pytest.mark.slow
+def test_a_silent_server_is_waited_for_a_few_seconds_only(store):
+    server = FaultServer()
+    server.script(*3 * [Response(ending="silence")])
+    _, models = chat(store)
+    began = time.monotonic()
+    found = models.served("openai", server.url)
+    assert time.monotonic() - began < 2 * LIST_SECONDS
+    assert found.problem
     assert "\n" not in found.problem
     server.close()
 
@@ -188,6 +203,8 @@ def test_a_site_that_locks_the_address_refuses_another_server(
     assert models.is_locked
     with pytest.raises(ConfigError, match="base_url is locked"):
         models.served("openai", "http://127.0.0.1:9/v1")
+    found = models.served("anthropic", "")
+    assert found.address == server.address  # every model is reached there
 
 
 def test_providers_are_listed_with_the_place_of_their_key_and_prices(
