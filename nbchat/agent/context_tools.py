@@ -122,7 +122,7 @@ class ContextTools:
             each.name for each in (*chosen, *((self._recall,) * bool(self.recall)))
         }
         if taken := wanted & {each.name for each in tools}:
-            raise ConfigError(f"two tools are named {min(taken)}; rename one")
+            raise ConfigError(f"Two tools are named {min(taken)}. Rename one.")
         self._refuse_unasked(tools)
         self.own = tools
 

@@ -617,7 +617,7 @@ class MapRun:
             logger.warning("%s; other processes continue", line)
             kept = vars(executor)
             return ProcessPoolExecutor(kept["_max_workers"], kept["_mp_context"])
-        self.problem = f"{line}; the rest runs in threads"
+        self.problem = f"{line}. The rest runs in threads"
         logger.warning("%s", self.problem)
         for _, task, result in self._later.without_lost():
             self._keep(result)

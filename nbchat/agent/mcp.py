@@ -227,7 +227,7 @@ class McpServers:
         """Close one connection; raises NbchatError if there is none."""
         connection = self._connections.pop(name, None)
         if connection is None:
-            raise NbchatError(f"no MCP server {name!r} is connected")
+            raise NbchatError(f"No MCP server {name!r} is connected.")
         connection.close()
 
     def state(self, server: McpServer) -> ServerState:
@@ -252,7 +252,7 @@ def require_mcp() -> None:
         found = version("mcp")
     except PackageNotFoundError:
         raise ConfigError(
-            'MCP servers need the package mcp; Run: pip install "jupyter-nbchat[mcp]"'
+            'MCP servers need the package mcp. Run: pip install "jupyter-nbchat[mcp]"'
         ) from None
     if (major := int(found.split(".")[0])) not in (1, 2):
         raise ConfigError(f"nbchat works with mcp 1.26 to 2.x, not {major}")
@@ -312,7 +312,7 @@ class _Connection:
     def _call(self, name: str, /, **arguments: object) -> object:
         """Run a call from the agent's thread; raises NbchatError in one line."""
         if self._session is None:
-            raise NbchatError(f"the MCP server {self.server.name!r} is not connected")
+            raise NbchatError(f"The MCP server {self.server.name!r} isn't connected.")
         calling = self._session.call_tool(name, arguments)
         running = asyncio.run_coroutine_threadsafe(calling, self._loop)
         try:

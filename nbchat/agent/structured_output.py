@@ -152,7 +152,7 @@ def _reader_of_schema(schema: Mapping[str, Any]) -> Callable[[str], Any]:
     try:
         jsonschema.Draft202012Validator.check_schema(dict(schema))
     except jsonschema.SchemaError as error:
-        raise ConfigError(f"output is not a JSON schema: {error.message}") from None
+        raise ConfigError(f"output isn't a JSON schema: {error.message}") from None
     validator = jsonschema.Draft202012Validator(dict(schema))
 
     def read(text: str) -> Any:

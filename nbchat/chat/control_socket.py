@@ -280,8 +280,8 @@ def send_action(
         refusals += [str(answer["error"])] if answer and "error" in answer else []
     if not refusals:
         raise ChatUnreachable(
-            f"no chat can be reached in kernel {kernel}: none has started a turn, or "
-            "the kernel runs on another machine"
+            f"Can't reach a chat in kernel {kernel}. None has started a turn there, or "
+            "the kernel runs on another machine."
         )
     raise NbchatError(refusals[0])
 

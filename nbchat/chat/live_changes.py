@@ -379,7 +379,7 @@ class LiveSettings:
             chosen = agent.engine.tracker.base_policy.name
             if name == "policy" and chosen != self.config.policy:
                 logger.warning(
-                    "this session keeps its policy %r; /policy changes it", chosen
+                    "This session keeps its policy %r. /policy changes it.", chosen
                 )
             return
         config = self.config

@@ -119,7 +119,7 @@ def _execute(
         asyncio.run(run())
     except CellExecutionError as error:
         raise NbchatError(
-            f"A cell failed: {error.ename}: {error.evalue}; see {executed}"
+            f"A cell failed: {error.ename}: {error.evalue}. See {executed}."
         ) from None
     finally:
         _save(book, executed)

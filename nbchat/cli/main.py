@@ -407,8 +407,8 @@ def require(*packages: str) -> None:
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         raise ConfigError(
-            f"The notebooks need {', '.join(missing)}; "
-            'run: pip install "jupyter-nbchat[local]"'
+            f"The notebooks need {', '.join(missing)}. "
+            'Run: pip install "jupyter-nbchat[local]"'
         )
 
 

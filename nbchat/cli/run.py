@@ -42,7 +42,7 @@ def run_notebook(file: Path, output: Path, parameters: Mapping[str, str]) -> Non
         )
     except PapermillExecutionError as error:
         raise NbchatError(
-            f"A cell failed: {error.ename}: {error.evalue}; see {output}"
+            f"A cell failed: {error.ename}: {error.evalue}. See {output}."
         ) from None
     except (PapermillException, OSError) as error:
         raise NbchatError(f"{file} can't run: {error}") from None

@@ -101,7 +101,7 @@ def build_engine(
     policy = policy_of(config)
     if config.context_token_threshold is not None and policy.meter != "cumulative":
         logger.warning(
-            "context_token_threshold has no effect: the meter of policy %r is %s",
+            "context_token_threshold has no effect. The policy %r goes by %s.",
             policy.name,
             policy.meter,
         )
@@ -190,8 +190,8 @@ def _headers(text: str) -> dict[str, str]:
     for name, colon, value in pairs:
         if not (colon and HEADER_NAME.fullmatch(name.strip()) and value.isprintable()):
             raise ConfigError(
-                f"invalid headers: {name.strip()!r} is not of the form Name: "
-                "value; separate several by semicolons"
+                f"headers can't be {name.strip()!r}. Write Name: value, and separate "
+                "several by semicolons."
             )
     return {name.strip(): value.strip() for name, _, value in pairs}
 

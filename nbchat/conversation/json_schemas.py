@@ -63,8 +63,8 @@ def adapter_of(hint: Any, what: str) -> TypeAdapter[Any]:
     except (PydanticUserError, TypeError, NameError) as error:
         line = str(error).splitlines()[0]
         raise ConfigError(
-            f"{what} has a type without a JSON schema: {line}; use JSON types, "
-            "dataclasses or pydantic models"
+            f"{what} has a type without a JSON schema: {line}. Use JSON types, "
+            "dataclasses or pydantic models."
         ) from None
     return adapter
 
@@ -138,7 +138,7 @@ def _hints(function: Callable[..., object]) -> dict[str, Any]:
         return get_type_hints(target, include_extras=True)
     except NameError as error:
         raise ConfigError(
-            f"a type hint of {target!r} cannot be read: {error}"
+            f"A type hint of {target!r} cannot be read: {error}"
         ) from None
 
 

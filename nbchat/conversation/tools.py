@@ -193,7 +193,9 @@ def as_tools(functions: Iterable[Function]) -> tuple[Tool, ...]:
     tools = tuple(tool(function) for function in functions)
     names = [each.name for each in tools]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise ConfigError(f"two tools are named {', '.join(sorted(twice))}; rename one")
+        raise ConfigError(
+            f"Two tools are named {', '.join(sorted(twice))}. Rename one."
+        )
     return tools
 
 
@@ -284,7 +286,7 @@ def idempotency_key() -> str:
     """
     key = _KEY.get()
     if key is None:
-        raise NbchatError("idempotency_key() has a value only while a tool runs")
+        raise NbchatError("idempotency_key() has a value only while a tool runs.")
     return key()
 
 
@@ -346,12 +348,12 @@ def _name_of(function: Function) -> str:
     plain = getattr(function, "func", function)
     name = str(getattr(plain, "__name__", "") or type(plain).__name__)
     if not callable(function) or not name.isidentifier():
-        raise ConfigError(f"a tool must be a function with a name, not {function!r}")
+        raise ConfigError(f"A tool must be a function with a name, not {function!r}")
     latin = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     safe = re.sub(r"\W", "_", latin, flags=re.ASCII)[:NAME_LENGTH]
     if not safe.strip("_"):
         raise ConfigError(
-            f"no provider accepts the tool name {name!r}; use tool(name='...') with "
+            f"No provider accepts the tool name {name!r}; use tool(name='...') with "
             "Latin letters"
         )
     return safe

@@ -271,13 +271,13 @@ def _entry(position: int, fields: Sequence[str]) -> Entry:
     is_tuple = isinstance(fields, tuple | list)
     if not is_tuple or len(fields) not in (2, 3, 4, 5) or not _are_texts(fields):
         raise HistoryError(
-            f"entry {position} is invalid: {_brief(fields)}; use a tuple of strings "
-            f"({', '.join(Entry._fields)}); the last three are optional"
+            f"Entry {position} is invalid: {_brief(fields)}. Use a tuple of strings "
+            f"({', '.join(Entry._fields)}), of which the last three are optional."
         )
     if fields[0] not in ROLES:
         raise HistoryError(
-            f"entry {position} has the unknown role {_brief(fields[0])}; use one of "
-            f"{', '.join(ROLES)} (a system prompt goes to Agent(system=...))"
+            f"Entry {position} has the unknown role {_brief(fields[0])}. Use one of "
+            f"{', '.join(ROLES)}. A system prompt goes to Agent(system=...)."
         )
     return fields if isinstance(fields, Entry) else Entry(*fields)
 

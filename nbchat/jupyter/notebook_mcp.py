@@ -47,7 +47,7 @@ NO_CARDS = (
     "this chat shows no approval cards, so another agent can't change its notebook"
 )
 
-NEEDS_MCP_2 = 'nbchat mcp needs the package mcp 2; run: pip install "mcp>=2"'
+NEEDS_MCP_2 = 'nbchat mcp needs the package mcp 2. Run: pip install "mcp>=2"'
 
 DENIED = "the person denied this"
 

@@ -26,8 +26,8 @@ STEP_SECONDS = 0.1
 """How often a stop is noticed."""
 
 NO_PAGE = (
-    "no open page shows this notebook with the chat panel; open it in JupyterLab or "
-    "Notebook and run %chat"
+    "No open page shows this notebook with the chat panel. Open it in JupyterLab or "
+    "Notebook and run %chat."
 )
 
 OTHER_TAB = "Another tab shows a different version of this notebook."
@@ -118,7 +118,7 @@ class PageRequests:
             answer = reply.wait(timeout_seconds)
         if answer is None:
             raise NbchatError(
-                f"the notebook's page did not answer within {timeout_seconds:g} s"
+                f"The notebook's page didn't answer within {timeout_seconds:g} s."
             )
         return answer
 

@@ -243,7 +243,7 @@ class Endpoint:
         if key.isascii() and key.isprintable():
             return None
         return ConfigError(
-            f"The {self.product} key has characters that no key has. "
+            f"The {self.product} key has characters that can't be part of a key. "
             f"Copy it into {self.key_variable} again."
         )
 

@@ -201,7 +201,7 @@ def _withheld(refusal: Refusal, endpoint: Endpoint) -> AuthenticationFailed:
         "wasn't sent."
     )
     if not endpoint.is_encrypted:
-        more = "Plain HTTP isn't safe for a key: use https:// to send it."
+        more = "Plain HTTP isn't safe for a key. Use https:// to send it."
         seen = _seen(refusal, endpoint)
         return AuthenticationFailed(with_details(line, more, seen))
     more = (
@@ -227,7 +227,7 @@ def _not_found(refusal: Refusal, endpoint: Endpoint, model: str) -> RequestRefus
         )
     return RequestRefused(
         with_details(
-            f"There is no API at {endpoint.shown_url}. Check base_url, or update the "
+            f"There's no API at {endpoint.shown_url}. Check base_url, or update the "
             "server.",
             _seen(refusal, endpoint),
         )

@@ -203,7 +203,7 @@ class TokenCounter:
         try:
             return load_encoding(self.encoding)
         except (OSError, ValueError, KeyError) as error:
-            logger.warning("counting by characters / 4, plus 20 %%: %s", error)
+            logger.warning("Estimating tokens as characters / 4 plus 20 %%: %s", error)
             return None
 
 

@@ -468,7 +468,7 @@ def _cells_restored(changes: Iterable[CellChange]) -> str:
         return ""
     lost = sum(each.after.left_out for each in undone if each.after)
     plural = "" if len(undone) == 1 else "s"
-    pictures = " Pictures in outputs aren't kept; run the cell again." if lost else ""
+    pictures = " Pictures in outputs aren't kept. Run the cell again." if lost else ""
     return f"Undone in {len(undone):,} cell{plural}.{pictures}"
 
 

@@ -178,7 +178,7 @@ def expire_sessions(store: SessionStore, config: NbChat) -> None:
         except NotErased as error:  # they are deleted
             logger.warning("%s", error)
         except StoreError as error:
-            logger.warning("old sessions were not all deleted: %s", error)
+            logger.warning("Couldn't delete all old sessions: %s", error)
 
 
 def _remove_log(folder: str, session_id: str) -> None:
@@ -197,5 +197,5 @@ def newest_session(store: SessionStore) -> Session:
         found = store.newest(origin(), _is_there) if notebook_name() else None
         return store.load(found) if found else Session()
     except StoreError as error:
-        logger.warning("the earlier session cannot be read: %s", error)
+        logger.warning("Can't read the earlier session: %s", error)
         return Session()

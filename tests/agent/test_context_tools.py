@@ -209,7 +209,7 @@ def test_a_tool_of_the_user_named_compact_is_refused_beside_them():
         """One of the user's own."""
         return ""
 
-    with pytest.raises(ConfigError, match="two tools are named compact; rename one"):
+    with pytest.raises(ConfigError, match=r"Two tools are named compact. Rename one."):
         agent_with(tools=[compact], context_tools=True)
 
 

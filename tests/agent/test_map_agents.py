@@ -117,7 +117,7 @@ def test_a_table_of_failed_rows_has_the_columns_of_the_output():
             "make_agent can't be 'no maker'. Use a function or an Agent",
         ),
         (make_agent, 5, None, "rows can't be int. Use a DataFrame or a list"),
-        (make_agent, [], {"type": "bike"}, "output is not a JSON schema"),
+        (make_agent, [], {"type": "bike"}, "output isn't a JSON schema"),
     ],
 )
 def test_what_cannot_be_a_run_is_refused_at_once(

@@ -237,7 +237,7 @@ def test_an_invalid_file_is_refused_in_one_line(content, said):
 
 
 def test_a_name_that_is_not_connected_is_refused(servers):
-    with pytest.raises(NbchatError, match="no MCP server 'x' is connected"):
+    with pytest.raises(NbchatError, match="No MCP server 'x' is connected"):
         servers.disconnect("x")
 
 

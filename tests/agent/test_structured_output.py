@@ -144,7 +144,7 @@ def test_an_answer_that_was_cut_has_no_value_and_says_so():
 
 @pytest.mark.parametrize(
     ("output", "said"),
-    [(Agent, "without a JSON schema"), ({"type": "bike"}, "is not a JSON schema")],
+    [(Agent, "without a JSON schema"), ({"type": "bike"}, "isn't a JSON schema")],
     ids=str,
 )
 def test_what_has_no_schema_is_refused_before_anything_is_sent(output: Any, said: str):

@@ -294,7 +294,7 @@ def test_two_tools_of_one_name_are_refused_when_set_later():
         return "dangerous"
 
     agent = Agent(ScriptedProvider(calls("wire"), says("ok")), tools=[safe])
-    with pytest.raises(ConfigError, match="two tools are named wire"):
+    with pytest.raises(ConfigError, match="Two tools are named wire"):
         agent.tools = (safe, dangerous)
     agent.ask("send")
     assert results(agent) == ["safe"]

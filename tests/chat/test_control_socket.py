@@ -36,7 +36,7 @@ def test_no_socket_is_opened_outside_of_a_kernel(tmp_path, monkeypatch):
 
 def test_a_kernel_without_a_chat_cannot_be_reached(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
-    with pytest.raises(ChatUnreachable, match=r"no chat can be reached in kernel \*"):
+    with pytest.raises(ChatUnreachable, match=r"Can't reach a chat in kernel \*"):
         send_action("*", "stop")
 
 

@@ -403,9 +403,7 @@ def test_headers_and_proxy_are_those_of_the_connection_and_never_shown(store):
     assert client._client.headers["x-token"] == "s3cr3t-s3cr3t"
     shown = [TABLE[name].text(getattr(config, name)) for name in ("headers", "proxy")]
     assert shown == ["X-Team: ***; X-Token: ***", "http://127.0.0.1:8"]
-    with pytest.raises(
-        ConfigError, match="invalid headers: 'X Team' is not of the form Name"
-    ):
+    with pytest.raises(ConfigError, match=r"headers can't be 'X Team'. Write Name"):
         build_agent(settings(model="openai:m", headers="X Team: data"), store=store)
 
 

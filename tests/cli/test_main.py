@@ -122,7 +122,7 @@ def test_a_cell_that_fails_is_one_line_and_the_notebook_is_saved(tmp_path, monke
 
 
 def test_without_the_extra_one_line_says_what_to_install():
-    with pytest.raises(ConfigError, match=r"need no_such_package; .*\[local\]"):
+    with pytest.raises(ConfigError, match=r"need no_such_package. .*\[local\]"):
         require("pandas", "no_such_package")
 
 

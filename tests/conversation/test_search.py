@@ -351,7 +351,7 @@ def test_a_model_is_offered_recall_when_it_is_asked_for():
         """One of the user's own."""
         return ""
 
-    with pytest.raises(ConfigError, match="two tools are named recall"):
+    with pytest.raises(ConfigError, match="Two tools are named recall"):
         Agent(ScriptedProvider(), tools=[recall], recall=True)
 
 

@@ -174,7 +174,7 @@ def test_of_a_fault_without_words_the_model_reads_the_name():
 
 
 def test_two_tools_of_one_name_are_refused():
-    with pytest.raises(ConfigError, match="two tools are named set_priority"):
+    with pytest.raises(ConfigError, match="Two tools are named set_priority"):
         as_tools([set_priority, set_priority])
 
 
@@ -295,7 +295,7 @@ def test_names_are_what_every_api_takes():
     change.__name__ = "größe_ändern"
     assert tool(change).name == "groe_andern"
     change.__name__ = "大きさ"
-    with pytest.raises(ConfigError, match="no provider accepts the tool name"):
+    with pytest.raises(ConfigError, match="No provider accepts the tool name"):
         tool(change)
     assert tool(name="size")(change).name == "size"
 

@@ -115,7 +115,7 @@ def test_without_an_open_page_or_cards_nothing_is_read_or_changed(tools, kernel)
         lambda: tools["list_variables"](notebook=name),
         lambda: tools["edit_notebook"](**call),
     ):
-        with pytest.raises(Exception, match="no open page shows this notebook"):
+        with pytest.raises(Exception, match="No open page shows this notebook"):
             ask()
     assert "ipynb" not in str(tools["list_notebooks"]())
     kernel.socket.close()

@@ -390,7 +390,7 @@ def test_a_page_that_refuses_or_is_silent_is_a_line_of_its_own():
 
     requests = PageRequests(refuse, find_seconds=0.05)
     assert requests.ask("edit", timeout_seconds=1).problem.endswith("read-only")
-    with pytest.raises(NbchatError, match=r"did not answer within 0.05 s"):
+    with pytest.raises(NbchatError, match=r"didn't answer within 0.05 s"):
         requests.ask("read", timeout_seconds=0.05)
     requests.receive(NotebookAnswer("late", "v", "", ()))
 
@@ -447,7 +447,7 @@ def test_without_a_page_each_tool_fails_without_asking_for_approval(shell, capsy
     shell.run_line_magic("chat", "/set notebook_tools true")
     shell.run_cell_magic("chat", "", "What is in it?")
     read, edited = results(agent)
-    assert "no open page shows this notebook" in read
+    assert "No open page shows this notebook" in read
     assert edited.startswith("error: not run: no open page")
 
 

@@ -414,9 +414,9 @@ def test_a_session_of_all_that_is_malformed_survives_compaction_store_and_reload
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        (("system", "Be brief."), "entry 1 has the unknown role 'system'; use one of"),
-        (("asistant", "hi"), "entry 1 has the unknown role 'asistant'"),
-        (({"role": "user", "content": "hi"}), "entry 1 is invalid: {'role': 'user'"),
+        (("system", "Be brief."), "Entry 1 has the unknown role 'system'. Use one of"),
+        (("asistant", "hi"), "Entry 1 has the unknown role 'asistant'"),
+        (({"role": "user", "content": "hi"}), "Entry 1 is invalid: {'role': 'user'"),
         (("user",), "is invalid"),
         (("user", None), "is invalid"),
         (("user", b"hi"), "is invalid"),

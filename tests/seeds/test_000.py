@@ -923,7 +923,7 @@ def test_8_1_without_a_tokenizer_it_counts_by_characters_plus_20_percent_and_war
         assert counter.count("abcd" * 1_000) == pytest.approx(1_200, abs=1)
         counter.count("abcd")
     assert [r.getMessage() for r in caplog.records] == [
-        "counting by characters / 4, plus 20 %: 'no such vocabulary'"
+        "Estimating tokens as characters / 4 plus 20 %: 'no such vocabulary'"
     ]
 
 

@@ -300,7 +300,7 @@ def record(**changes: object) -> str:
         ('{"cells": [5], "metadata": {}}', "isn't an exported session"),
         ('{"nbchat": 2}', "newer nbchat"),
         ('{"nbchat": 1}', "damaged.\nKeyError"),
-        (broken(transcript=[["user"]], usages=[]), "entry 0 is invalid"),
+        (broken(transcript=[["user"]], usages=[]), "Entry 0 is invalid"),
         (broken(transcript=[["root", "x"]], usages=[]), "unknown role 'root'"),
         (broken(transcript=5), "damaged"),
         (broken(session_id=5), "5 is not of type str"),

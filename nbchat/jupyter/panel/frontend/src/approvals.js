@@ -21,7 +21,7 @@ export function addDecision(card) {
       button("nbc-primary nbc-approve", "Approve", "Run this call"),
       button("nbc-deny", "Deny", "Don't run this call. The model sees that you denied it."),
       reason,
-      button("nbc-turn", "Approve all of this turn", "Run this call, and its like until the answer is complete"),
+      button("nbc-turn", "Approve all of this turn", "Run this call and others like it until the answer is complete"),
       button("nbc-always", "Always approve in this session", always),
       ...("draft" in card.dataset ? [button("nbc-change", "Edit", "Change it before you approve")] : []),
       ...(card.dataset.place ? [button("nbc-place", "Show cell", "Scroll the notebook to the cell")] : []),

@@ -30,7 +30,7 @@ export function keyForm({ providerOf, use }, ...before) {
  */
 export function placeText(place) {
   if (place === "keyring") return "The key is in this computer's keyring.";
-  return place === "kernel" ? "The key stays in this kernel only, because there is no keyring." : "";
+  return place === "kernel" ? "The key stays in this kernel only, because there's no keyring." : "";
 }
 
 /** @param {HTMLElement} note */

@@ -45,7 +45,7 @@ export class ModelDialog extends Dialog {
     this.use = button("", "Use", "Use the model with this name", "submit");
     this.named = tag("form", "nbc-model-row", {}, this.search, this.use);
     this.scope = tag("select", "", { "aria-label": "Use for" }, option("", "For this chat"), option("always", "For all new chats, too"));
-    this.anyway = button("", "Use it anyway", "Use a model that its server does not list");
+    this.anyway = button("", "Use it anyway", "Use a model that its server doesn't list");
     this.footer.append(this.anyway, this.scope);
     const about = "Any server with OpenAI's API, such as vLLM, Ollama, LM Studio or llama.cpp";
     this.own.append(heading("Your own server", about), this.form, this.results);
