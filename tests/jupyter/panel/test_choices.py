@@ -2,6 +2,8 @@
 
 import json
 
+import numpy as np
+import pandas as pd
 from notebook_desk import Desk
 from panel_protocol import known
 
@@ -39,6 +41,18 @@ def test_completions_are_commands_kinds_and_variables_the_newest_first() -> None
     assert names == ["cell", "file:", "image:", "error", "api_key", "Ann", "df"]
     assert answer["names"][-1]["help"] == "list"
     assert "sk-1" not in json.dumps(answer)
+
+
+def test_tables_and_arrays_are_completed_with_their_shapes() -> None:
+    table = pd.DataFrame({"city": ["Bonn"] * 1_200, "price": 1})
+    values = {"n": np.zeros(()), "a": np.zeros((2, 3)), "df": table, "s": table.city}
+    helps = {
+        each.name: each.help for each in completions({}, Desk(values=values)).names
+    }
+    assert helps["df"] == "pandas.DataFrame, 1,200 x 2"
+    assert helps["s"] == "pandas.Series, 1,200"
+    assert helps["a"] == "numpy.ndarray, 2 x 3"
+    assert helps["n"] == "numpy.ndarray"
 
 
 def test_paths_are_completed_with_folders_first(tmp_path) -> None:

@@ -61,6 +61,9 @@ FIX = "@error\n\nWhat went wrong here, and how do I fix it?"
 
 MOST_SUGGESTIONS = 3
 
+SHAPED = ("DataFrame", "Series", "ndarray")
+"""Types whose shape is shown beside the name."""
+
 
 def settings_list(agent: Agent, settings: Settings) -> SettingsList:
     """The settings, and the names of the scopes a change can have."""
@@ -139,8 +142,14 @@ def _variables(resolver: Resolver) -> dict[str, str]:
     return {name: _type(values[name]) for name in names[: -MOST_NAMES - 1 : -1]}
 
 
-def _type(value: object) -> str:
-    return type_name(type(value)).removeprefix("builtins.")
+def _type(value: Any) -> str:
+    """The type of a value, and the shape of a table or an array."""
+    kind = type_name(type(value)).removeprefix("builtins.")
+    is_shaped = comes_from(type(value), "pandas", "polars", "numpy")
+    if not is_shaped or type(value).__name__ not in SHAPED:
+        return kind
+    shape = " x ".join(f"{size:,}" for size in value.shape)
+    return f"{kind}, {shape}" if shape else kind
 
 
 def start_options(resolver: Resolver | None) -> StartOptions:
