@@ -117,7 +117,7 @@ def mapped(address: str, store: str, calls: int) -> Run:
             output=decision(),
             workers=WORKERS,
             store=kept,
-            name="rows",
+            name=f"rows-{os.getpid()}",
         ).wait()
         assert made.counts.done == count, (made, made.problem)
 
