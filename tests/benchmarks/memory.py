@@ -2,6 +2,7 @@
 
     python tests/benchmarks/memory.py                        all rows
     python tests/benchmarks/memory.py --quick --kind sql     every fourth case of a row
+    python tests/benchmarks/memory.py --engine MODULE:FUNCTION [--model NAME]   your own engine
     python tests/benchmarks/memory.py requests DIR           ask strong writers ...
     python tests/benchmarks/memory.py record DIR --writer X  ... and keep what they wrote
     python tests/benchmarks/memory.py analysis DIR --folds 4     ask strong readers ...
@@ -12,6 +13,11 @@ that later calls name, that stood in what was covered, and that nothing repeats 
 their first use (`support/needed_values.py`). Beside what the history holds after a
 compaction without a model and after one with a recorded summary stands what its newest
 tenth alone would hold. One figure decides: the worst row.
+
+`--engine` measures an engine of your own instead: a function that takes the messages as
+dictionaries in the form of OpenAI's chat completions, and the name of a model, and returns
+the messages, or the text, that are left of them. `engines:masked` and `engines:windowed`
+(`engines.py`) are two that are published. Every row then has one figure, its size beside.
 
 `requests` writes the summary request of each case as `<case>.md`, and `record` keeps
 what stands in `<case>.answer.txt`. Texts whose request has changed since are used, and
@@ -33,11 +39,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from analysis_sessions import QUESTIONS, AnalysisSession, run_cell, sessions
+from engines import Engine, messages_of
 from measures import COUNTER
 from memory_cases import KINDS, Case, cases_of, with_summaries
 from needed_values import has_word, texts
@@ -161,6 +171,36 @@ def table(kinds: Sequence[str], *, every: int, is_verbose: bool) -> None:
             share, name = min(known)
             print(f"worst row, {title}: {KINDS[name].title} {share:.1%}")
     print_readers()
+
+
+def engine_table(kinds: Sequence[str], engine: Engine, *, every: int) -> None:
+    """Print what an engine of one's own keeps of each kind, and the worst row."""
+    shares: dict[str, float] = {}
+    print(f"{'':26} {'case':>4} {'must':>5}  {'must':>6} {'size':>6} {'tokens':>6}")
+    for name in kinds:
+        row = Measured()
+        for case in tqdm(cases_of(name)[::every], name, leave=False, disable=None):
+            messages = messages_of(case.covered)
+            left = engine(messages)
+            view = left if isinstance(left, str) else as_json(left)
+            row.add(case, view, covered=COUNTER.count(as_json(messages)))
+        print(f"{KINDS[name].title:26} {row.cases:4} {row.total:5}  {row}", flush=True)
+        if KINDS[name].decides and row.share is not None:
+            shares[name] = row.share
+    if shares:
+        worst = min(shares, key=shares.__getitem__)
+        print(f"worst row: {KINDS[worst].title} {shares[worst]:.1%}")
+
+
+def as_json(messages: object) -> str:
+    """Messages as they are sent."""
+    return json.dumps(messages, ensure_ascii=False)
+
+
+def engine_named(name: str, model: str) -> Engine:
+    """The function that `module:function` names, for a model."""
+    module, _, function = name.partition(":")
+    return partial(getattr(import_module(module), function), model=model)
 
 
 def measured(name: str, recorded: Texts, *, every: int) -> Row:
@@ -411,6 +451,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kind", nargs="*", choices=KINDS, default=list(KINDS))
     parser.add_argument("--quick", action="store_true", help="every fourth case")
+    parser.add_argument("--engine", help="module:function that compacts instead")
+    parser.add_argument("--model", default="", help="passed to the engine")
     parser.add_argument("--verbose", action="store_true", help="what is missing")
     steps = parser.add_subparsers(dest="step")
     for name in ("requests", "record", "analysis", "score"):
@@ -432,6 +474,10 @@ def main() -> None:
             score(options.folder, options.reader)
         case _:
             every = QUICK if options.quick else 1
+            if options.engine:
+                engine = engine_named(options.engine, options.model)
+                engine_table(options.kind, engine, every=every)
+                return
             table(options.kind, every=every, is_verbose=options.verbose)
 
 
