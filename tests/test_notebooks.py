@@ -22,7 +22,7 @@ NOTEBOOKS = sorted([*FOLDER.glob("*.ipynb"), *FOLDER.glob("policies/*.ipynb")])
 SLOW_CELL_SECONDS = 900
 TOGETHER = (
     ("ticket_triage",),
-    ("quickstart", "policies"),
+    ("quickstart", "policies", "agent_in_the_notebook"),
     ("batch_triage", "retail_desk", *(f.stem for f in FOLDER.glob("policies/*.ipynb"))),
 )
 """Notebooks that one process of nbval runs: each start takes 2 s. The times are alike."""
@@ -41,6 +41,7 @@ def text_of(cell: dict) -> str:
 
 def test_the_demo_notebooks_are_there():
     assert [notebook.stem for notebook in NOTEBOOKS] == [
+        "agent_in_the_notebook",
         "batch_triage",
         "000_tiered",
         "001_single_summary",

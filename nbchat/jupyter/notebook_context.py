@@ -16,7 +16,7 @@ from typing import Protocol
 
 from nbchat.chat.attachments.mentions import Cell as MentionedCell
 from nbchat.compaction.summary_format import escape
-from nbchat.conversation.live_variables import is_fit, remembered_variables
+from nbchat.conversation.live_variables import is_fit, remembered_variables, type_name
 from nbchat.conversation.secret_masking import without_secrets
 from nbchat.jupyter.notebook_page import PageRequests
 from nbchat.jupyter.shell_contents import ShellContents
@@ -173,7 +173,7 @@ class NotebookContext:
     def _variables(self) -> Iterator[Part]:
         """The variables that cells used last, the newest first."""
         values = self.contents.variables()
-        fit = {name for name in values if is_fit(name, values[name])}
+        fit = {name for name in values if _is_told(name, values[name])}
         used = dict.fromkeys(
             name
             for _, source in self.contents.runs()
@@ -269,6 +269,11 @@ def _state(cell: Cell) -> str:
     }
     told = [text for state, text in states.items() if state in cell.states]
     return f", {', '.join(told or ['run' if cell.count else 'not run'])}"
+
+
+def _is_told(name: str, value: object) -> bool:
+    """Whether a variable is the person's data, not a part of this chat."""
+    return is_fit(name, value) and not type_name(type(value)).startswith("nbchat.")
 
 
 def _first_line(source: str) -> str:

@@ -99,7 +99,7 @@ def test_an_approved_call_runs_and_its_card_showed_all_before(
         "refund is waiting for your approval"
     )
     expect(panel.locator(".nbc-dot")).to_have_attribute("data-state", "waiting")
-    expect(panel.get_by_role("textbox")).to_be_focused()
+    expect(panel.locator(".nbc-input")).to_be_focused()
     screenshot("waits")
     decision(panel, "Approve").click()
     expect(card).to_have_attribute("data-state", "done")

@@ -224,7 +224,9 @@ def test_in_notebook_7_the_model_edits_and_runs_a_cell_as_approved(
     run_first(visitor)
     panel = ready(visitor)
     choose(panel, "Let the model edit and run cells")
-    expect(panel.locator(".nbc-log")).to_contain_text("notebook_tools is true")
+    expect(panel.locator(".nbc-log")).to_contain_text(
+        "The model can now read, edit and run cells"
+    )
     say(panel, "Make it 22.")
     waiting = panel.locator("[data-ticket]")
     expect(waiting).to_contain_text("+second = 22")

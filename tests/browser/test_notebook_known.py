@@ -30,7 +30,7 @@ def test_the_chip_opens_exactly_what_is_sent_and_leaves_out_parts(
     notebook.run(2)
     chip = panel.locator(".nbc-known-chip")
     panel.locator(".nbc-input").focus()
-    expect(chip).to_contain_text("Knows: 4 cells, ")
+    expect(chip).to_contain_text("Knows: 4 cells, 1 variable")
     expect(panel.locator(".nbc-known-first")).to_contain_text("also sees an outline")
     screenshot("chip")
     chip.click()

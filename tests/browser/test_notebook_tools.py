@@ -47,7 +47,7 @@ def test_the_model_reads_edits_and_runs_cells_as_approved(
     panel = panel_of(notebook)
     log = panel.locator(".nbc-log")
     choose(panel, OFFER)
-    expect(log).to_contain_text("notebook_tools is true")
+    expect(log).to_contain_text("The model can now read, edit and run cells")
     panel.get_by_role("button", name="More", exact=True).click()
     expect(panel.get_by_role("menuitem", name=OFFER, exact=True)).to_have_count(0)
     screenshot("menu")
@@ -93,7 +93,7 @@ def test_the_model_reads_edits_and_runs_cells_as_approved(
     expect(log).to_contain_text("it has changed since. Cell 2 now: mine")
     expect(cells.nth(1).locator(".cm-content")).to_have_text("mine")
     choose(panel, f"Stop letting{OFFER.removeprefix('Let')}")
-    expect(log).to_contain_text("notebook_tools is false")
+    expect(log).to_contain_text("can no longer read, edit and run cells")
     say(panel, "What do the cells say now?")
     expect(log).to_contain_text("there is no tool 'read_notebook'")
 
