@@ -9,7 +9,7 @@ import queue
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +24,8 @@ ANSWER_SECONDS = 10.0
 
 STEP_SECONDS = 0.1
 """How often a stop is noticed."""
+
+FINDS_KEPT = 8
 
 NO_PAGE = (
     "No open page shows this notebook with the chat panel. Open it in JupyterLab or "
@@ -77,10 +79,8 @@ class PageRequests:
         """Where the person typed or approved last."""
         self._is_told = False
         """Whether the model knows that another page shows other sources."""
-        self._found: dict[str, NotebookAnswer] = {}
-        self._finding: ExitStack | None = None
-        self._finders: Reply | None = None
-        """Views that answer the last time that one was sought, also later."""
+        self._finds: dict[str, dict[str, NotebookAnswer]] = {}
+        """What views have answered, also late, when one was sought last."""
 
     def stay_with(self, view: str) -> None:
         """Act from now on in the view where the person has typed or approved."""
@@ -133,20 +133,15 @@ class PageRequests:
     def find(self) -> str:
         """The view to ask; raises NbchatError where none has the notebook."""
         until = time.monotonic() + self._find_seconds
-        if self._finding is not None:
-            self._finding.close()
-        self._found.clear()
-        self._finding = ExitStack()
-        self._finders = self._finding.enter_context(self._sent("find", "", {}))
-        while not self._found or (self._view and self._view not in self._found):
-            answer = self._finders.wait(until - time.monotonic())
-            if answer is None:
-                break
-            self._found[answer.view] = answer
-        if not self._found:
+        with self._sent("find", "", {}) as reply:
+            found = self._finds[reply.token]
+            while not found or (self._view and self._view not in found):
+                if reply.wait(until - time.monotonic()) is None:
+                    break
+        if not found:
             raise NbchatError(NO_PAGE)
-        if self._view not in self._found:
-            self._view = next(iter(self._found))
+        if self._view not in found:
+            self._view = next(iter(found))
         return self._view
 
     def is_there(self, view: str) -> bool:
@@ -166,14 +161,14 @@ class PageRequests:
     def other_tab(self) -> str:
         """A line, once, if another page shows other sources of this notebook.
 
-        It may answer after the view that has acted, so this is asked in the end.
+        A page in the background answers late, perhaps to an earlier request.
         """
-        while self._finders and (also := self._finders.wait(0)) is not None:
-            self._found[also.view] = also
-        ours = self._found.get(self._view)
+        answered = [each for each in self._finds.values() if self._view in each]
+        found = next((each for each in reversed(answered) if len(each) > 1), {})
+        ours = found.get(self._view)
         is_behind = ours is not None and any(
             each.path == ours.path and each.digest != ours.digest
-            for each in self._found.values()
+            for each in found.values()
         )
         if not is_behind or self._is_told:
             return ""
@@ -204,6 +199,8 @@ class PageRequests:
 
     def receive(self, answer: NotebookAnswer) -> None:
         """Take a view's answer, unless nothing waits for it any more."""
+        if (found := self._finds.get(answer.token)) is not None:
+            found[answer.view] = answer
         if (waiting := self._waiting.get(answer.token)) is not None:
             waiting.put(answer)
 
@@ -211,6 +208,11 @@ class PageRequests:
     def _sent(self, action: str, view: str, details: Details) -> Iterator[Reply]:
         token = secrets.token_hex(8)
         arrived = self._waiting[token] = queue.SimpleQueue()
+        if action == "find":
+            self._finds = {
+                **dict(list(self._finds.items())[1 - FINDS_KEPT :]),
+                token: {},
+            }
         asked = {"action": action, "view": view, "token": token, **details}
         try:
             self._send({"type": "notebook", **asked})
