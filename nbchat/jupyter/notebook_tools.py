@@ -214,8 +214,7 @@ class NotebookTools:
             if shown and len("".join(shown)) + len(text) > READ_CHARACTERS:
                 shown.append(f"[not shown, read apart: {', '.join(cells[number:])}]")
                 break
-            if len(answer.cells[0].source) <= READ_CHARACTERS:
-                self.note_read(answer.cells[0].id, answer.cells[0].source)
+            self.note_read(answer.cells[0].id, answer.cells[0].source)
             shown.append(text)
         return self._with_tab("\n\n".join(shown))
 
@@ -249,15 +248,17 @@ class NotebookTools:
         line = self._with_tab(self._changed(edit, answer))
         if edit.is_by_person:
             line = f"{line}\nthe user has edited your source:\n{edit.source}"
-        if not run or change == "delete":
-            return line
         (changed,) = answer.cells
-        ran = self._run([changed.id], [changed.source], RUN_SECONDS)
-        return (
-            [f"{line}\n{ran[0]}", *ran[1:]]
-            if isinstance(ran, list)
-            else f"{line}\n{ran}"
-        )
+        if not run or change == "delete" or changed.kind != "code":
+            return line
+        try:
+            ran = self._run([changed.id], [changed.source], RUN_SECONDS)
+        except NbchatError as error:
+            if isinstance(error, Stopped):
+                raise
+            return f"{line}\n{error}"
+        text, *pictures = ran if isinstance(ran, list) else [ran]
+        return [f"{line}\n{text}", *pictures] if pictures else f"{line}\n{text}"
 
     def propose_changes(self, changes: Sequence[Proposed]) -> str:
         """Make several changes of the notebook, which the user approves together.
@@ -319,10 +320,11 @@ class NotebookTools:
         return data if entry.is_text_file else [entry.content, b64decode(data)]
 
     def note_read(self, cell_id: str, source: str) -> None:
-        """Note that the model has now read the whole source of a cell."""
+        """Note that the model has now read a cell, unless it is too long for that."""
         if (reader := self._session()) is not self._reader:
             self._reader, self._read = reader, {}
-        self._read[cell_id] = source
+        if len(source) <= READ_CHARACTERS:
+            self._read[cell_id] = source
 
     def close(self) -> None:
         """Follow the kernel no longer."""
@@ -376,11 +378,12 @@ class NotebookTools:
             above = answer.cells[0] if answer.cells else None
             return CellEdit(change, answer.total, None, source, above, kind)
         (found,) = answer.cells
-        self._check_read(found, is_part=bool(wanted.old))
+        is_new_text = change == "replace" or (change == "kind" and bool(source))
+        self._check_read(found, is_part=is_new_text and bool(wanted.old))
         above = None
         if change == "move" and after:
             above = self._asked("read", {"cell": after}).cells[0]
-        if change == "replace" or (change == "kind" and source):
+        if is_new_text:
             source = _new_source(found.source, source, wanted.old)
         return CellEdit(change, answer.total, found, source, above, kind)
 

@@ -4,7 +4,10 @@ The model does what a message says: the name of a tool and its arguments as JSON
 """
 
 import json
+import os
 from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,24 +42,28 @@ agent.use(ScriptedProvider(*[follow] * 2000))
 %chat
 """
 
+RTC = find_spec("jupyter_collaboration") is not None
+
 SHARED = "window.jupyterapp.shell.currentWidget.content.model.sharedModel"
 
 
 class Model:
     """The model of a notebook whose first cell is MODEL, and its panel."""
 
-    def __init__(self, notebook: Notebook) -> None:
+    def __init__(self, notebook: Notebook, page: Page | None = None) -> None:
+        """Run the cell, or use the panel that another page shows already."""
         self.notebook = notebook
-        self.page = notebook.page
-        notebook.run(0)
+        self.page = page or notebook.page
+        if page is None:
+            notebook.run(0)
         self.panel = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .nbc")
         self.notice = self.panel.locator(".nbc-cell-notice")
-        self._steps = 0
+        self.steps = 0
         expect(self.panel.locator(".nbc-model")).to_have_text("scripted:model")
 
     def begin(self, tool: str, **arguments: Any) -> None:
         """Have the model call a tool."""
-        self._steps += 1
+        self.steps += 1
         say(self.panel, f"{tool} {json.dumps(arguments)}")
 
     def told(self) -> str:
@@ -66,7 +73,7 @@ class Model:
 
     def result(self) -> list[int]:
         """The sizes of the pictures that the model was sent."""
-        done = f"Step {self._steps} is done."
+        done = f"Step {self.steps} is done."
         log = self.panel.locator(".nbc-log")
         expect(log).to_contain_text(done, timeout=60_000)
         self._told = json.loads((self.notebook.lab.root / "told.json").read_text())
@@ -205,6 +212,12 @@ def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
     )
     assert len(model.result()) == 1
     text = model.run(2)
+    print(
+        "DRAWN",
+        model.page.evaluate(
+            """() => [...document.querySelectorAll('.jp-Cell')].map((c, n) => [n, c.dataset.windowedListIndex, [...c.querySelectorAll('.jp-OutputArea-child')].map(o => o.innerHTML.slice(0, 400))]).slice(2, 3)"""
+        ),
+    )
     assert "[picture 1 of 3]\n[picture 2 of 3]\n[picture 3 of 3]" in text
     sizes = model.result()
     assert len(sizes) == 3
@@ -223,7 +236,7 @@ def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
 
 @pytest.mark.slow
 def test_a_model_waits_asks_and_is_stopped_with_its_cell(
-    open_notebook: Callable[..., Notebook],
+    open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
 ) -> None:
     asks = "name = input('Your name? ')\nprint('hello', name)"
     endless = (
@@ -238,6 +251,7 @@ def test_a_model_waits_asks_and_is_stopped_with_its_cell(
     model = Model(open_notebook(MODEL, asks, endless, "print('mine')", deaf, vanishing))
     model.begin("run_cells", cells=[model.id(1)])
     expect(model.notice).to_contain_text("Your name?")
+    screenshot("asks")
     model.notice.get_by_role("textbox").fill("Ada")
     model.notice.get_by_role("button", name="Answer").click()
     assert "hello Ada" in model.told()
@@ -258,13 +272,19 @@ def test_a_model_waits_asks_and_is_stopped_with_its_cell(
     expect(model.notebook.outputs(2)).to_have_text("begun\n")
     model.begin("run_cells", cells=[model.id(3)])
     expect(model.notice).to_contain_text("Waiting: the kernel is busy with cell 3.")
+    screenshot("waits")
     model.notice.get_by_role("button", name="Withdraw").click()
     assert "the person withdrew it: not run" in model.told()
     model.notebook.execute("notebook:interrupt-kernel")
     model.notebook.join()
 
     model.begin("run_cells", cells=[model.id(2)])
-    expect(model.notebook.outputs(2)).to_have_text("begun\n")
+    try:
+        expect(model.notebook.outputs(2)).to_have_text("begun\n")
+    except AssertionError:
+        print("PANEL", model.panel.inner_text()[-1500:])
+        print("OUT", model.notebook.outputs(2).all_inner_texts())
+        raise
     model.panel.get_by_role("button", name="Stop").click()
     expect(model.notebook.outputs(2).last).to_contain_text("KeyboardInterrupt")
     expect(model.notice).to_be_hidden()
@@ -275,6 +295,7 @@ def test_a_model_waits_asks_and_is_stopped_with_its_cell(
     expect(model.panel.locator(".nbc-tool").last).to_contain_text("run_cells")
     model.panel.get_by_role("button", name="Stop").click()
     expect(model.notice).to_contain_text("Cell 5 does not stop. Restart the kernel?")
+    screenshot("does-not-stop")
     model.notice.get_by_role("button", name="Restart kernel").click()
     expect(model.panel).to_contain_text("The kernel restarted.")
     state = "() => window.jupyterapp.shell.currentWidget.content.widgets[4].model.executionState"
@@ -315,29 +336,37 @@ def test_a_model_works_in_a_notebook_of_300_cells_and_15_megabytes_of_plots(
     assert len(model.result()) == 3
 
 
+EDITS = int(os.environ.get("NBCHAT_TEST_EDITS", "6"))
+"""Edits in two tabs."""
+
+
 @pytest.mark.slow
 def test_a_model_works_in_the_tab_where_the_person_types(
     open_notebook: Callable[..., Notebook], page: Page
 ) -> None:
     notebook = open_notebook(MODEL, "x = 1")
-    model = Model(notebook)
+    first = Model(notebook)
     notebook.save()
     other = page.context.new_page()
+    told = list[str]()
     try:
         other.goto(page.url.split("/lab/")[0] + f"/lab/tree/{notebook.name}")
         expect(other.locator(".nbc-input")).to_be_visible(timeout=60_000)
-        page.bring_to_front()
-        told_of = False
-        for number in range(5):
-            model.types(1, f"x = {number}")
-            told = model.do("read_notebook", cells=[model.id(1)])
-            assert f"\nx = {number}" in told
-            told_of |= "Another tab shows a different version" in told
-            new = f"x = {number}\ny = {number}"
-            assert "changed cell 2" in model.edit(
-                "replace", cell=model.id(1), source=new
-            )
-            assert model.source(1) == new
-        assert told_of
+        second = Model(notebook, other)
+        for number in range(EDITS):
+            tab, rest = (first, second) if number % 2 else (second, first)
+            tab.page.bring_to_front()
+            tab.steps = rest.steps
+            before, unseen = f"x = {number}", rest.source(1)
+            tab.types(1, before)
+            told.append(tab.do("read_notebook", cells=[tab.id(1)]))
+            assert f"\n{before}" in told[-1]
+            new = f"{before}\ny = {number}"
+            told.append(tab.edit("replace", cell=tab.id(1), source=new))
+            assert told[-1].startswith("changed cell 2 of 2")
+            assert tab.source(1) == new
+            assert RTC or rest.source(1) == unseen
     finally:
         other.close()
+    named = [each for each in told if "Another tab shows a different version" in each]
+    assert bool(named) is not RTC

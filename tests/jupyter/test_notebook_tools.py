@@ -262,6 +262,8 @@ def test_a_cell_that_the_model_has_not_read_is_changed_only_in_a_part_that_it_kn
     assert view.cells[0]["source"] == "x = 2\ny = 1"
     with pytest.raises(NbchatError, match="not read this cell"):
         replace(tools_of(view), "a", "z = 1")
+    with pytest.raises(NbchatError, match="not read this cell"):
+        tools_of(view)["edit_notebook"](change="delete", cell="a", old="x = 2")
 
 
 def test_another_session_has_read_nothing():

@@ -74,7 +74,7 @@
  * @property {(message: { header: { msg_type: string }, content: Content }) => void} onIOPub
  * @property {(message: { header: object, content: { prompt: string, password: boolean } }) => void} onStdin
  * @property {(content: { value: string, status: "ok" }, asked: object) => void} sendInputReply
- * @property {Promise<{ content: { status: string, execution_count: number } }>} done
+ * @property {Promise<{ content: { status: string, execution_count?: number } }>} done
  */
 
 /** @typedef {(kernel: Kernel, status: string) => void} StatusListener */
@@ -338,13 +338,17 @@ async function runCell(cell, kernel, cellId, ask) {
   const show = outputsOf(cell.outputs);
   cell.trusted = true; // as JupyterLab does: a person has asked for this run
   cell.executionState = "running";
-  try {
+  const execute = async () => {
     const future = kernel.requestExecute(asked, false, { cellId });
     ask?.(future);
     future.onIOPub = ({ header, content }) => cell.isDisposed || show(header.msg_type, content);
-    const { content } = await future.done;
-    if (!cell.isDisposed) cell.executionCount = content.execution_count;
-    return content.status === "ok";
+    return (await future.done).content;
+  };
+  try {
+    let reply = await execute();
+    if (ask && reply.status === "aborted") reply = await execute(); // it came right after a failed cell
+    if (!cell.isDisposed) cell.executionCount = reply.execution_count ?? null;
+    return reply.status === "ok";
   } catch {
     return false; // the kernel ended
   } finally {

@@ -36,6 +36,9 @@ export class NotebookRequests {
     this.notice = new RunNotice(panel);
     /** @type {Map<string, Promise<boolean>>} */
     this.runs = new Map(); // that the model has started, by cell id
+    this.hasStarted = false; // one of them in this turn
+    /** @type {Promise<Partial<Protocol.NotebookAnswer>> | null} */
+    this.stopping = null;
     panel.onModel("msg:custom", (message) => message.type === "notebook" && this.hear(message));
   }
 
@@ -278,6 +281,7 @@ export class NotebookRequests {
     notebook.show(index, { scrolls: false });
     const run = notebook.run(index, (future) => this.answerInput(future));
     this.runs.set(id, run);
+    this.hasStarted = true;
     await run.finally(() => this.ended(id));
     await pause(RENDER_MILLISECONDS); // what the page draws can be sent as a picture
     const now = notebook.find(id);
@@ -300,8 +304,22 @@ export class NotebookRequests {
     };
   }
 
+  endTurn() {
+    this.hasStarted = false; // a cell of this turn may run on: Stop of another turn leaves it
+  }
+
+  // A person stops the turn, and the cell that it has started.
+  stopTurn() {
+    if (this.hasStarted && this.runs.size) this.interrupted().catch(() => {});
+  }
+
+  interrupted() {
+    this.stopping ??= this.stopRuns().finally(() => (this.stopping = null));
+    return this.stopping;
+  }
+
   // Interrupt what the model runs; where that fails, a person may restart the kernel.
-  async interrupted() {
+  async stopRuns() {
     const { kernel } = this.panel.link;
     const [id] = this.runs.keys();
     if (!id || !kernel) throw Error("no cell that you started is running");

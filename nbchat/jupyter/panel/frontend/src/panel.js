@@ -250,6 +250,7 @@ class Panel {
     this.dialogs.forEach((dialog) => dialog.refresh());
     this.branches.ask();
     this.known.look();
+    this.requests.endTurn();
   }
 
   /** Without a focused element the next key would be a notebook command.
@@ -485,6 +486,7 @@ class Panel {
   stop() {
     const token = newToken(); // the same on both routes, so that it counts once
     this.isFrozen = true;
+    this.requests.stopTurn();
     this.send({ type: "stop", token });
     this.server.post("stop", { chat_id: this.state.chat_id, token });
     this.draw();
