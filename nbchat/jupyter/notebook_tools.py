@@ -9,7 +9,6 @@ when it changes what is around them.
 """
 
 import difflib
-import re
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +30,7 @@ from nbchat.jupyter.notebook_page import (
     PageRequests,
     Reply,
 )
-from nbchat.jupyter.panel.protocol import NotebookAnswer, NotebookCell
+from nbchat.jupyter.panel.protocol import CellOutput, NotebookAnswer, NotebookCell
 from nbchat.jupyter.shell_contents import RunningCell
 
 Change = Literal["replace", "insert", "move", "delete", "kind"]
@@ -80,11 +79,11 @@ READ_CHARACTERS = 24_000
 A longer cell can only be changed in parts.
 """
 
+RUN_CHARACTERS = 14_000
+"""Of the outputs of a run, or of one cell that is read: about 4,000 tokens."""
+
 OUTPUT_CHARACTERS = 2_000
 """Of the outputs of one of several cells that are read."""
-
-_OVERWRITTEN = re.compile(r"[^\n\r]*\r+(?=[^\n\r])")
-"""A state of a line that the next one has overwritten on the screen."""
 
 IN_A_CELL = (
     "a %%chat cell is running, and no other cell can run until it ends; ask in the "
@@ -346,11 +345,7 @@ class NotebookTools:
     def _shown(self, answer: NotebookAnswer, *, is_only: bool = True) -> str:
         """A cell as the model reads it; long outputs by their start and end."""
         (cell,) = answer.cells
-        outputs = _outputs_text(cell)
-        limit = READ_CHARACTERS if is_only else OUTPUT_CHARACTERS
-        if len(outputs) > limit:
-            removed = f"[{len(outputs) - limit:,} characters removed]"
-            outputs = f"{outputs[: limit // 2]}\n{removed}\n{outputs[-limit // 2 :]}"
+        outputs = _outputs_text(cell, RUN_CHARACTERS if is_only else OUTPUT_CHARACTERS)
         parts = [_head(cell, answer.total), cell.source]
         parts += ["output:", outputs] if outputs else []
         return without_secrets("\n".join(parts))[0]
@@ -522,7 +517,7 @@ class NotebookTools:
     def _ran(self, answer: NotebookAnswer, *, is_over: bool) -> str:
         """What a cell has put out, below its place."""
         (cell,) = answer.cells
-        text = without_secrets(_outputs_text(cell))[0] or "no output"
+        text = without_secrets(_outputs_text(cell, RUN_CHARACTERS))[0] or "no output"
         state = "" if is_over else "\nstill running; interrupt, or read it later"
         return f"{_head(cell, answer.total, is_short=True)}{state}\n{text}"
 
@@ -691,23 +686,54 @@ def _line(cell: NotebookCell, *, is_selected: bool) -> str:
     return f"{cell.number} {cell.short} {state}: {cell.source}"
 
 
-def _outputs_text(cell: NotebookCell) -> str:
+def _outputs_text(cell: NotebookCell, limit: int) -> str:
     """What a cell has put out, in order; an error's message comes first too.
 
-    Of a progress bar the last state is shown.
+    Of what is long an error keeps most. Of a progress bar the last state is shown.
     """
-    lines = [
-        each.title
-        for each in cell.outputs
-        if each.title and each.title != each.data  # else it is there in a line already
-    ]
-    pictures = sum(each.kind == "picture" for each in cell.outputs)
-    number = 0
-    for each in cell.outputs:
+    outputs = [replace(e, data=_last_state(e.data)) for e in cell.outputs]
+    titles = [e.title for e in outputs if e.title and e.title != e.data]
+    room = _room(outputs, limit)
+    pictures = sum(each.kind == "picture" for each in outputs)
+    lines, number = titles, 0
+    for each in outputs:
         if each.kind == "picture":
             number += 1
             lines += [f"[picture {number} of {pictures}]"] * (number <= PICTURES_SENT)
-        elif text := _OVERWRITTEN.sub("", each.data).rstrip("\n"):
-            lines.append(text)
+        elif each.data:
+            most = limit // 2 if each.kind == "error" else room
+            lines.append(_ends(each.data, most))
     more = pictures - PICTURES_SENT
     return "\n".join([*lines, *([f"[{more} more pictures]"] if more > 0 else [])])
+
+
+def _last_state(text: str) -> str:
+    """A text without the states of lines that later ones have overwritten."""
+    lines = text.rstrip("\n").split("\n")
+    plain = [each.rstrip("\r") for each in lines]
+    return "\n".join(
+        kept.rpartition("\r")[2] + line[len(kept) :]
+        for line, kept in zip(lines, plain, strict=True)
+    )
+
+
+def _room(outputs: Sequence[CellOutput], limit: int) -> int:
+    """Characters of each text: all, or an equal share of what errors leave."""
+    texts = [len(each.data) for each in outputs if each.kind == "text"]
+    errors = sum(min(len(e.data), limit // 2) for e in outputs if e.kind == "error")
+    left = max(limit - errors, limit // 4)
+    if sum(texts) <= left:
+        return limit
+    share, rest = left // len(texts), [each for each in texts if each]
+    short = sum(each for each in rest if each <= share)
+    long = sum(each > share for each in rest)
+    return (left - short) // long if long else share
+
+
+def _ends(text: str, limit: int) -> str:
+    """A text, or the start and the end of a long one."""
+    removed = len(text) - limit
+    if removed <= 0:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[{removed:,} characters removed]\n{text[-half:]}"

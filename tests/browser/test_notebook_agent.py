@@ -212,12 +212,6 @@ def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
     )
     assert len(model.result()) == 1
     text = model.run(2)
-    print(
-        "DRAWN",
-        model.page.evaluate(
-            """() => [...document.querySelectorAll('.jp-Cell')].map((c, n) => [n, c.dataset.windowedListIndex, [...c.querySelectorAll('.jp-OutputArea-child')].map(o => o.innerHTML.slice(0, 400))]).slice(2, 3)"""
-        ),
-    )
     assert "[picture 1 of 3]\n[picture 2 of 3]\n[picture 3 of 3]" in text
     sizes = model.result()
     assert len(sizes) == 3
@@ -279,19 +273,12 @@ def test_a_model_waits_asks_and_is_stopped_with_its_cell(
     model.notebook.join()
 
     model.begin("run_cells", cells=[model.id(2)])
-    try:
-        expect(model.notebook.outputs(2)).to_have_text("begun\n")
-    except AssertionError:
-        print("PANEL", model.panel.inner_text()[-1500:])
-        print("OUT", model.notebook.outputs(2).all_inner_texts())
-        raise
+    expect(model.notebook.outputs(2)).to_have_count(1)
+    expect(model.notebook.outputs(2)).to_have_text("begun\n")
     model.panel.get_by_role("button", name="Stop").click()
     expect(model.notebook.outputs(2).last).to_contain_text("KeyboardInterrupt")
     expect(model.notice).to_be_hidden()
     model.begin("run_cells", cells=[model.id(4)])
-    expect(
-        model.notebook.page.locator(".jp-mod-active, .jp-Cell").nth(4)
-    ).to_be_visible()
     expect(model.panel.locator(".nbc-tool").last).to_contain_text("run_cells")
     model.panel.get_by_role("button", name="Stop").click()
     expect(model.notice).to_contain_text("Cell 5 does not stop. Restart the kernel?")

@@ -164,6 +164,19 @@ def test_a_run_returns_text_and_at_most_three_pictures():
     assert run(["c"]) == "cell 2 of 2, id c\nno output"
 
 
+def test_of_a_long_run_that_fails_the_error_is_whole():
+    trace = "\n".join(
+        ["----> 5 frame['amuont']", *["frame"] * 900, "KeyError: 'amuont'"]
+    )
+    failed = cell("b", "fit()", ("text", "e" * 90_000), ("error", trace))
+    failed["outputs"][1]["title"] = "KeyError: 'amuont'"
+    text = tools_of(View("v", failed))["run_cells"](["b"])
+    assert text.split("\n")[1] == "KeyError: 'amuont'"
+    assert text.endswith(trace)
+    assert "characters removed]\neee" in text
+    assert len(text) < 15_000
+
+
 def test_cells_run_in_order_up_to_the_first_error():
     failed = cell("b", "1 / 0", ("error", "ZeroDivisionError: division by zero"))
     view = View("v", cell("a", ""), failed, cell("c", ""))
