@@ -278,7 +278,7 @@ def _take(pending: PendingCall, draft: str) -> None:
     """Have a call do what a person has made of its draft."""
     preview = pending.preview
     if preview is None or preview.take is None:
-        raise NbchatError("this call cannot be edited; deny it with a reason")
+        raise NbchatError("This call can't be edited. Deny it with a reason.")
     if draft != preview.draft:
         preview.take(draft)
 

@@ -118,7 +118,7 @@ class ControlSocket:
             try:
                 self._open(kernel)
             except (OSError, RuntimeError) as error:  # secure_write raises the latter
-                logger.warning("the chat cannot be reached by the server: %s", error)
+                logger.warning("The server can't reach the chat: %s", error)
                 self._close()
 
     def close(self) -> None:
@@ -232,11 +232,11 @@ class ControlSocket:
             asked: dict[str, Any] = json.loads(line)
             secret, name = str(asked["secret"]), str(asked["action"])
         except (ValueError, KeyError, TypeError, RecursionError):
-            return "this is not a request"
+            return "Not a request."
         given = secret.encode(errors="surrogatepass")
         if not hmac.compare_digest(given, self._secret.encode()):
-            return "the secret is wrong"
-        return asked if name in self._actions else f"there is no action {name!r}"
+            return "The secret is wrong."
+        return asked if name in self._actions else f"There's no action {name!r}"
 
     def _answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -300,7 +300,7 @@ def request_value(
             raise NbchatError(str(answer["error"]))
         if answer and "done" in answer:
             return answer.get("value")
-    raise ChatUnreachable(f"the chat {chat_id} of kernel {kernel} does not answer")
+    raise ChatUnreachable(f"The chat {chat_id} of kernel {kernel} doesn't answer.")
 
 
 def chats() -> list[tuple[str, str]]:
@@ -329,7 +329,7 @@ def _answer_of(
 
 
 def _connected(address: Address) -> socket.socket:
-    """A connection to the chat; raises OSError, also if another user listens there."""
+    """A connection to the chat; raises OSError, also if Another user listens there.."""
     if not address.path:
         return socket.create_connection(("127.0.0.1", address.port), TIMEOUT_SECONDS)
     connection = socket.socket(socket.AF_UNIX)
@@ -342,7 +342,7 @@ def _connected(address: Address) -> socket.socket:
         raise
     if not is_ours:
         connection.close()
-        raise PermissionError("another user listens there")
+        raise PermissionError("Another user listens there.")
     return connection
 
 

@@ -137,9 +137,7 @@ def _hints(function: Callable[..., object]) -> dict[str, Any]:
     try:
         return get_type_hints(target, include_extras=True)
     except NameError as error:
-        raise ConfigError(
-            f"A type hint of {target!r} cannot be read: {error}"
-        ) from None
+        raise ConfigError(f"A type hint of {target!r} can't be read: {error}") from None
 
 
 def _untitled(value: Any, *, is_schema: bool = True) -> Any:

@@ -353,7 +353,7 @@ def _name_of(function: Function) -> str:
     safe = re.sub(r"\W", "_", latin, flags=re.ASCII)[:NAME_LENGTH]
     if not safe.strip("_"):
         raise ConfigError(
-            f"No provider accepts the tool name {name!r}; use tool(name='...') with "
+            f"No provider accepts the tool name {name!r}. Use tool(name='...') with "
             "Latin letters"
         )
     return safe

@@ -114,7 +114,7 @@ class Sessions(Route):
         limit = self.get_query_argument("limit", str(MOST_LISTED))
         before = self.get_query_argument("before", "")
         if not limit.isdecimal():
-            raise HTTPError(400, "limit must be a number")
+            raise HTTPError(400, "limit must be a number.")
         page = partial(_store().sessions, limit=int(limit), before=before)
         found: list[SessionInfo] = await self.off_loop(page)
         self.finish({"sessions": [asdict(info) for info in found]})

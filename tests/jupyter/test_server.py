@@ -391,9 +391,9 @@ def test_a_request_without_the_secret_stops_nothing(kernel):
     secret = json.loads(doors(kernel)[0].read_text())["secret"]
     for wrong in ("", "guess", secret[:-1], secret + "x", "\ud800"):
         line = json.dumps({"secret": wrong, "action": "stop"}).encode() + b"\n"
-        assert knocked(kernel, line) == b'{"error": "the secret is wrong"}\n'
+        assert knocked(kernel, line) == b'{"error": "The secret is wrong."}\n'
     for nonsense in (b"\n", b"[]\n", b"{}\n", b"\xff\n", b"[" * 60_000 + b"\n"):
-        assert knocked(kernel, nonsense) == b'{"error": "this is not a request"}\n'
+        assert knocked(kernel, nonsense) == b'{"error": "Not a request."}\n'
     knocked(kernel, b"x" * 1_000_000)
     line = json.dumps({"secret": secret, "action": "close"}).encode() + b"\n"
     assert b"no action 'close'" in knocked(kernel, line)
