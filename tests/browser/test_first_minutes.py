@@ -240,6 +240,7 @@ def test_a_long_paste_is_a_chip_and_goes_out_whole_and_a_picker_takes_files(
     expect(chips).to_have_count(2)
     expect(chips.last).to_contain_text("onerror")
     assert page.evaluate("() => window.nbchatRan") is None
+    panel.get_by_role("button", name="Send all").click()  # it is long: it asks
     box.fill("What went wrong?")
     box.press("Enter")
     expect(panel.locator(".nbc-assistant")).to_have_text("I see.")
