@@ -1,6 +1,5 @@
 """Going another way in a real JupyterLab: edit, regenerate, leave out, pin, go back."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -387,44 +386,22 @@ def test_a_model_is_chosen_from_the_list_or_by_its_name(
 ) -> None:
     panel = panel_of(ways_notebook(open_panel_page, "says('Yes.')"))
     panel.locator(".nbc-model").click()
-    dialog = panel.get_by_role("dialog")
-    current = dialog.locator(".nbc-model-name[aria-current]")
-    expect(current).to_have_text("scripted:model")
-    expect(dialog.locator(".nbc-model-name")).to_contain_text(["local:smollm2"])
+    dialog = panel.get_by_role("dialog", name="Models")
+    used = dialog.get_by_label("In use", exact=True)
+    expect(used).to_contain_text("scripted:model")
     screenshot("models")
-    page.keyboard.type("smol")
-    expect(dialog.locator(".nbc-model-name")).to_have_count(1)
-    page.keyboard.press("Enter")
+    name = dialog.get_by_label("Model", exact=True)
+    name.fill("nobody:x")
+    name.press("Enter")
+    expect(dialog.get_by_role("status")).to_contain_text("No provider named nobody")
+    name.fill("local:smollm2")
+    name.press("Enter")
+    expect(dialog).to_be_hidden()
     expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
     is_idle(panel)
-    panel.locator(".nbc-model").click()
-    page.keyboard.type("nobody:x")
-    page.keyboard.press("Enter")
-    expect(panel.locator(".nbc-error")).to_contain_text("No provider named nobody")
-    expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
 
 
-def test_a_model_is_chosen_by_what_its_server_calls_it_colon_included(
-    open_panel_page: OpenPanelPage, page: Page
-) -> None:
-    notebook = open_panel_page(
-        f"{SETUP}\nimport os\nos.environ['OPENAI_API_KEY'] = 'none'\n"
-        "class Server(ScriptedProvider):\n"
-        "    def models(self):\n"
-        "        return ['llama3:8b', 'qwen2.5:7b', 'qwen2.5:7b-instruct']\n"
-        "agent = Agent(Server(name='openai:llama3:8b'))\n"
-        "ui = ChatUI(agent, commands=known)\nui"
-    )
-    panel = notebook.run(0).locator(".nbc")
-    model = panel.locator(".nbc-model")
-    model.click()
-    expect(panel.locator(".nbc-model-name")).to_have_count(6)  # two need a key
-    page.keyboard.type("qwen2.5:7b")
-    page.keyboard.press("Enter")
-    expect(model).to_have_text("openai:qwen2.5:7b")
-
-
-def test_the_notebooks_own_panel_has_its_sessions_and_says_why_it_lists_no_models(
+def test_the_notebooks_own_panel_has_its_sessions_and_its_model(
     open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     notebook = open_panel_page(
@@ -437,10 +414,9 @@ def test_the_notebooks_own_panel_has_its_sessions_and_says_why_it_lists_no_model
     expect(panel.locator(".nbc-model")).to_have_text("openai:no-model")
     panel.locator(".nbc-model").click()
     dialog = panel.get_by_role("dialog")
-    expect(dialog.get_by_role("status")).to_contain_text("127.0.0.1:9")
-    expect(dialog.locator(".nbc-model-name")).to_have_text(
-        ["local:smollm2", re.compile("^anthropic:"), re.compile("^gemini:")]
-    )
+    used = dialog.get_by_label("In use", exact=True)
+    expect(used).to_contain_text("http://127.0.0.1:9/v1")
+    expect(used).to_contain_text("environment variable NBCHAT_MODEL")
     screenshot("no-list")
     page.keyboard.press("Escape")
     expect(panel.locator(".nbc-model")).to_be_focused()

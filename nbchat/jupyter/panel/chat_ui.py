@@ -171,7 +171,7 @@ class ChatUI(anywidget.AnyWidget):
             resolver,
             use_key or own.use_key,
             send_key or own.send_key,
-            models or own.models,
+            models or OwnCommands().models,
             self.refresh,
             servers or own.servers,
             notebook,
@@ -391,7 +391,6 @@ class NoCommands:
     settings: Settings | None = None
     servers: Callable[[], Iterable[ServerState]] | None = None
     store: Callable[[], Store] | None = None
-    models: "Callable[[], Models] | None" = None
     use_key: UseKey | None = None
     send_key: Callable[[Agent], None] | None = None
     help_lines: CommandList = dict
