@@ -79,8 +79,8 @@ READ_CHARACTERS = 24_000
 A longer cell can only be changed in parts.
 """
 
-RUN_CHARACTERS = 14_000
-"""Of the outputs of a run, or of one cell that is read: about 4,000 tokens."""
+RUN_CHARACTERS = 9_000
+"""Of the outputs of a run, or of one cell that is read: at most 4,000 tokens."""
 
 OUTPUT_CHARACTERS = 2_000
 """Of the outputs of one of several cells that are read."""
@@ -701,7 +701,7 @@ def _outputs_text(cell: NotebookCell, limit: int) -> str:
             number += 1
             lines += [f"[picture {number} of {pictures}]"] * (number <= PICTURES_SENT)
         elif each.data:
-            most = limit // 2 if each.kind == "error" else room
+            most = 2 * limit // 3 if each.kind == "error" else room
             lines.append(_ends(each.data, most))
     more = pictures - PICTURES_SENT
     return "\n".join([*lines, *([f"[{more} more pictures]"] if more > 0 else [])])
@@ -720,7 +720,7 @@ def _last_state(text: str) -> str:
 def _room(outputs: Sequence[CellOutput], limit: int) -> int:
     """Characters of each text: all, or an equal share of what errors leave."""
     texts = [len(each.data) for each in outputs if each.kind == "text"]
-    errors = sum(min(len(e.data), limit // 2) for e in outputs if e.kind == "error")
+    errors = sum(min(len(e.data), 2 * limit // 3) for e in outputs if e.kind == "error")
     left = max(limit - errors, limit // 4)
     if sum(texts) <= left:
         return limit

@@ -281,7 +281,7 @@ def test_a_model_waits_asks_and_is_stopped_with_its_cell(
     model.begin("run_cells", cells=[model.id(4)])
     expect(model.panel.locator(".nbc-tool").last).to_contain_text("run_cells")
     model.panel.get_by_role("button", name="Stop").click()
-    expect(model.notice).to_contain_text("Cell 5 does not stop. Restart the kernel?")
+    expect(model.notice).to_contain_text("Cell 5 doesn't stop. Restart the kernel")
     screenshot("does-not-stop")
     model.notice.get_by_role("button", name="Restart kernel").click()
     expect(model.panel).to_contain_text("The kernel restarted.")
