@@ -299,7 +299,9 @@ export class Transcript {
     if (!last?.matches(".nbc-reply") || last === this.listing) return;
     this.listing = last;
     const above = last.getBoundingClientRect().top - scroller.getBoundingClientRect().top - 8;
-    if (above < 0) scroller.scrollTop += above;
+    if (above >= 0) return;
+    scroller.scrollTop += above;
+    this.isPinned = false; // what arrives next does not move it
   }
 
   // The way to what is below: the end of the call that waits, else the newest message
