@@ -144,7 +144,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
 ]
 ELSEWHERE = {
     "python3 -m venv": "test_main.py runs the demo, and .ci/run the tests, as written",
-    "jupyter labextension ": "test_lab_extension.py starts JupyterLab with it",
+    "jupyter labextension ": "browser/test_beside.py uses it in JupyterLab",
     ".venv/bin/jupyter": "test_notebooks.py compares what it writes",
 }
 """Commands that other tests run, by how they begin."""
