@@ -376,7 +376,7 @@ def erase(engine: sa.Engine, change: Callable[[Path], None], done: str) -> None:
         *_left_in_backups(engine, change),
     ]
     if left:
-        raise NotErased(f"{done}, but it's {', and '.join(left)}.")
+        raise NotErased(f"{done}, but the text is {', and '.join(left)}.")
 
 
 def _left_in_database(engine: sa.Engine, wait_seconds: float) -> Iterator[str]:

@@ -154,7 +154,7 @@ def test_a_slow_answer_grows_in_one_display(shown):
 def test_an_answer_that_was_cut_says_so_below_it(shown):
     answer, note = shown["cut"]
     assert answer.data["text/markdown"] == "Half"
-    assert note.data == {"text/plain": "(cut off at the output limit)"}
+    assert note.data == {"text/plain": "(The answer was cut off at the output limit.)"}
 
 
 @pytest.mark.kernel

@@ -387,7 +387,7 @@ def test_a_run_whose_rows_all_have_results_is_finished():
 def test_a_budget_ends_the_run_and_a_larger_one_continues(store):
     run = mapped(tickets(30), store=store, workers=1, budget=Budget(steps=7))
     assert (run.state, run.counts.done) == ("budget used up", 7)
-    assert "the same call with a larger budget continues" in run._repr_html_()
+    assert "The same call with a larger budget continues" in run._repr_html_()
     assert "s left" not in run._repr_html_()
     assert_right(mapped(tickets(30), store=store), 30)
 

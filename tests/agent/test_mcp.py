@@ -220,11 +220,11 @@ def test_servers_are_read_from_both_forms_of_file_nearest_first(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ([], "expected an object"),
+        ([], "must be an object"),
         ({"mcpServers": []}, "mcpServers must be an object"),
         ({"mcpServers": {"a": {}}}, "a needs either a command or a url"),
         ({"mcpServers": {"a": {"command": "x", "url": "y"}}}, "either a command or"),
-        ({"mcpServers": {"a": {"url": "file:///etc"}}}, "must begin with http"),
+        ({"mcpServers": {"a": {"url": "file:///etc"}}}, "must start with http"),
         ({"mcpServers": {"a": {"command": "x", "args": "y"}}}, "args a list"),
         ({"mcpServers": {"a": {"command": "x", "env": {"A": 1}}}}, "names to strings"),
         ({"mcp_servers": ["a"]}, "must be an object"),
