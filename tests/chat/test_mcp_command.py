@@ -71,7 +71,7 @@ def test_a_server_is_connected_by_name_and_disconnected_again(commands, tmp_path
     desk, gone = sorted(commands.servers.listed(), key=lambda each: each.name)
     assert [len(desk.tools or ()), gone.tools] == [4, None]
     assert (desk.problem, "/no/such/program" in gone.problem) == ("", True)
-    assert said(commands, agent, "/mcp desk") == "disconnected desk"
+    assert said(commands, agent, "/mcp desk") == "Disconnected desk."
     assert [tool.name for tool in agent.tools] == ["lookup"]
     commands.servers.close()
 
@@ -119,12 +119,12 @@ def test_a_server_of_a_parent_folder_is_listed_and_needs_a_yes(below, tmp_path):
 @pytest.mark.slow
 def test_a_yes_is_to_the_command_that_was_shown(below, tmp_path):
     agent = Agent(ScriptedProvider())
-    assert "would run" in said(below, agent, "/mcp desk yes")  # not shown before
+    assert "runs: " in said(below, agent, "/mcp desk yes")  # not shown before
     file = tmp_path / "mcp.json"
     other = {"mcpServers": {"desk": {"command": sys.executable, "args": ["other.py"]}}}
     shown = file.read_text()
     file.write_text(json.dumps(other))
-    assert "would run: " + sys.executable + " other.py" in said(
+    assert "runs: " + sys.executable + " other.py" in said(
         below, agent, "/mcp desk yes"
     )
     file.write_text(shown)

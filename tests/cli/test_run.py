@@ -32,7 +32,7 @@ def test_a_cell_that_fails_is_one_line_and_the_notebook_is_saved(tmp_path, capfd
     output = tmp_path / "out.ipynb"
     assert main(["run", book, "--output", str(output)]) == 1
     said = capfd.readouterr().err.splitlines()[-1]
-    assert said.startswith("nbchat: a cell failed: ZeroDivisionError")
+    assert said.startswith("nbchat: A cell failed: ZeroDivisionError")
     assert str(output) in said
     assert output.exists()
 
