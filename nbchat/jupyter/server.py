@@ -19,7 +19,6 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from http.client import responses
 from importlib.metadata import version
 from typing import Any, NoReturn
@@ -115,8 +114,9 @@ class Sessions(Route):
         before = self.get_query_argument("before", "")
         if not limit.isdecimal():
             raise HTTPError(400, "limit must be a number.")
-        page = partial(_store().sessions, limit=int(limit), before=before)
-        found: list[SessionInfo] = await self.off_loop(page)
+        found: list[SessionInfo] = await self.off_loop(
+            lambda: _store().sessions(limit=int(limit), before=before)
+        )
         self.finish({"sessions": [asdict(info) for info in found]})
 
 

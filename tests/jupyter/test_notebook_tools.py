@@ -463,7 +463,7 @@ def test_without_a_page_each_tool_fails_without_asking_for_approval(shell, capsy
     shell.run_cell_magic("chat", "", "What is in it?")
     read, edited = results(agent)
     assert "No open page shows this notebook" in read
-    assert edited.startswith("error: not run: no open page")
+    assert edited.startswith("error: not run: No open page")
 
 
 def test_no_cell_runs_while_a_chat_cell_does(shell, capsys):

@@ -252,16 +252,16 @@ def test_a_chat_without_approvals_says_so(kernel):
     answer = kernel.server.ask("nbchat/deny", body)
     assert answer.status == 404
     assert (
-        answer.json["message"] == "this chat runs its tools without asking for approval"
+        answer.json["message"]
+        == "This chat runs its tools without asking for approval."
     )
 
 
-def test_nothing_listens_before_the_first_turn_or_after_the_chat_is_closed(kernel):
-    kernel.run(CHAT.replace("LINES", "says('hi')"))
-    kernel.run("chat._runner.warm_up()\nchat.agent")
+def test_nothing_listens_before_a_chat_is_shown_or_after_it_is_closed(kernel):
+    kernel.run("import nbchat")
     answer = kernel.server.ask("nbchat/stop", {"kernel_id": kernel.id})
     assert (answer.status, doors(kernel)) == (409, [])
-    assert "none has started a turn" in answer.json["message"]
+    kernel.run(CHAT.replace("LINES", "says('hi')"))
     kernel.run("chat.ask('go')\nchat.wait(30)")
     (file,) = doors(kernel)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -453,10 +453,10 @@ def test_a_cookie_is_not_enough_without_the_xsrf_token(server, path):
         ("nbchat/stop", [], 400, "must be a JSON object"),
         ("nbchat/stop", b"{", 400, "must be a JSON object"),
         ("nbchat/stop", b"[" * 60_000, 400, "must be a JSON object"),
-        ("nbchat/stop", b"[" * 100_000, 413, "the body has over 65,536 bytes"),
+        ("nbchat/stop", b"[" * 100_000, 413, "The body has over 65,536 bytes"),
         ("nbchat/stop", b"\xff\xfe", 400, "must be a JSON object"),
         ("nbchat/sessions/abc/export", None, 404, "There's no session 'abc'"),
-        ("nbchat/sessions/abc/export?format=pdf", None, 400, "choose one of: md, html"),
+        ("nbchat/sessions/abc/export?format=pdf", None, 400, "Choose one of md, html"),
         ("nbchat/stop", None, 405, "Method Not Allowed"),
     ],
 )
@@ -472,11 +472,11 @@ def test_a_request_that_cannot_be_is_answered_in_one_line(
 def test_a_call_must_be_named_to_be_answered(kernel):
     answer = kernel.server.ask("nbchat/approve", {"kernel_id": kernel.id})
     assert answer.status == 400
-    assert answer.json["message"] == "ticket is required, as a string"
+    assert answer.json["message"] == "ticket is required, as a string."
     body = {"kernel_id": kernel.id, "call_id": "call_1_0"}
     answer = kernel.server.ask("nbchat/approve", body)
     assert answer.status == 400
-    assert answer.json["message"].startswith("send the ticket")
+    assert answer.json["message"].startswith("Send the ticket")
 
 
 def test_health_says_that_the_routes_are_there(server):
@@ -523,5 +523,5 @@ def test_a_broken_store_or_site_file_is_reported_in_one_line(server):
         file.unlink()
     assert (closed.status, broken.status) == (500, 500)
     assert closed.json["message"].startswith("The database failed (")
-    assert "90-test.json is not JSON" in broken.json["message"]
+    assert "90-test.json isn't JSON" in broken.json["message"]
     assert server.ask("nbchat/sessions").status == 200

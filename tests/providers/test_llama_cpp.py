@@ -95,7 +95,7 @@ def test_a_wrong_key_is_refused(llama_server, provider_class):
 @pytest.mark.parametrize("provider_class", PROVIDERS)
 def test_a_closed_port_is_a_failed_connection(llama_server, provider_class):
     provider = connected(provider_class, llama_server, base_url="http://127.0.0.1:9")
-    with pytest.raises(ConnectionFailed, match="is the server running"):
+    with pytest.raises(ConnectionFailed, match="Is the server running"):
         drained(provider.stream(Request((Entry("user", "Hi"),))))
 
 

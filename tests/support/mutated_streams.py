@@ -172,7 +172,7 @@ def faults(provider: SdkProvider) -> list[str]:
     except StopIteration as finished:
         return reply_faults(finished.value)
     except ProviderError as error:
-        return ["an error of several lines"] if "\n" in str(error) else []
+        return [] if len(str(error).splitlines()) < 5 else ["an error of many lines"]
     except Exception as error:  # noqa: BLE001
         return [repr(error)]
 
