@@ -220,7 +220,7 @@ def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
     assert len(model.result()) == 3
     text = model.run(4)
     assert text.split("\n")[1] == "KeyError: 'amuont'"
-    assert "----> 5 frame['amuont'].sum()" in text
+    assert "----> 4 frame['amuont'].sum()" in text
     assert (
         model.do("read_notebook", cells=[model.id(4)]).count("KeyError: 'amuont'") > 1
     )
