@@ -115,7 +115,7 @@ def test_where_nothing_is_known_the_window_is_assumed_and_no_price_is_made_up(
     expect(panel.locator(".nbc-spent")).not_to_contain_text("$")
     panel.locator(".nbc-open-context").click()
     dialog = panel.get_by_role("dialog")
-    expect(dialog).to_contain_text("assum")
+    expect(dialog).to_contain_text("Assuming")
     expect(dialog).to_contain_text("32,000 tokens")
     expect(dialog).to_contain_text("unknown")
     screenshot("unknown")

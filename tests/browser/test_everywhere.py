@@ -263,7 +263,7 @@ def test_in_voila_a_chat_streams_stops_compacts_copies_code_and_restarts_after_a
     panel.locator(".nbc-input").fill("Now the kernel dies.")
     panel.locator(".nbc-input").press("Enter")
     alert = panel.get_by_role("alert")
-    expect(alert).to_contain_text("reload the page")
+    expect(alert).to_contain_text("Reload the page")
     expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("In ticket 42")
     picture("gone")
 
