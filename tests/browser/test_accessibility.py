@@ -214,11 +214,12 @@ def test_each_finished_message_is_announced_once_and_what_is_shown_again_is_not(
             f"says({ANSWER!r}), says('word ' * 400, delay_seconds=0.05)",
             f"session=Session({said})",
         ),
+        "from dataclasses import replace\n"
         "put = ui._show\n"
         "record = Compaction('c', 0, 2, '<summary>She waits.</summary>', 5_000, 500, messages=2)\n"
         "put(CompactionStarted('manual', 2, 5_000))\n"
         "put(Compacted(record))\n"
-        "put(CompactionUndone(record))\n"
+        "put(CompactionUndone(replace(record, status='undone')))\n"
         "put(TurnFailed('The key was refused.'))",
         "ui",
     )
@@ -253,7 +254,7 @@ def test_each_finished_message_is_announced_once_and_what_is_shown_again_is_not(
     assert heard[0].endswith("\nstopped here")
     assert heard[1:] == [
         "Compaction occurred: 5,000 → 500 tokens",
-        "Compaction undone: the model sees the original 2 messages again",
+        "Compaction undone: the model sees the original 2 messages again.",
         "The key was refused.",
     ]
     second = panel_of(notebook, 2)

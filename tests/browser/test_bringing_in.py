@@ -169,7 +169,7 @@ def test_a_picture_is_shown_before_it_is_sent_and_can_be_removed(
     expect(picture).to_have_js_property("naturalWidth", 400)
     screenshot("preview")
     panel.get_by_role("dialog").get_by_role("button", name="Done").click()
-    chips(panel).nth(1).get_by_role("button", name="Do not attach").click()
+    chips(panel).nth(1).get_by_role("button", name="Don't attach").click()
     expect(field).to_have_value("Read @image:fig and image:fig2")
     expect(field).to_be_focused()
     expect(chips(panel)).to_have_count(1)

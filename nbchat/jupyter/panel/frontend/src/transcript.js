@@ -104,7 +104,8 @@ export class Transcript {
       if (fresh.matches(".nbc-notice, .nbc-banner") && !this.panel.state.is_busy) this.isPinned &&= !this.isLong;
       log.append(fresh);
     }
-    const isChanged = fresh.matches("[data-divider]") && known?.dataset.state !== fresh.dataset.state;
+    const divider = dividerOf(fresh);
+    const isChanged = divider && known && dividerOf(known)?.dataset.state !== divider.dataset.state;
     return !known || isChanged || known.matches("[data-state='running']") ? fresh : null;
   }
 
@@ -122,7 +123,7 @@ export class Transcript {
    * @param {HTMLElement} fresh
    */
   showChange(fresh) {
-    if (!this.panel.showsChange || !fresh.matches("[data-divider]")) return;
+    if (!this.panel.showsChange || !dividerOf(fresh)) return;
     this.panel.showsChange = false;
     const { scroller } = this.panel.parts;
     const [inner, outer] = [fresh.getBoundingClientRect(), scroller.getBoundingClientRect()];
@@ -297,9 +298,9 @@ export class Transcript {
     const { scroller, log } = this.panel.parts;
     const last = log.lastElementChild;
     if (!last?.matches(".nbc-reply") || last === this.listing) return;
-    this.listing = last;
     const above = last.getBoundingClientRect().top - scroller.getBoundingClientRect().top - 8;
-    if (above >= 0) return;
+    if (above >= 0) return; // it fits, or has no layout yet
+    this.listing = last;
     scroller.scrollTop += above;
     this.isPinned = false; // what arrives next does not move it
   }
@@ -340,4 +341,12 @@ export class Transcript {
     this.drawJump();
     this.askEarlier();
   }
+}
+
+/** The line of a compaction: with its actions it is inside an item.
+ * @param {HTMLElement} item
+ * @returns {HTMLElement | null}
+ */
+function dividerOf(item) {
+  return item.matches("[data-divider]") ? item : item.querySelector(":scope > [data-divider]");
 }
