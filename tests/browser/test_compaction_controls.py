@@ -405,7 +405,9 @@ def test_the_notebooks_own_panel_keeps_what_is_set_in_it(
     prompt = dialog.get_by_label("Instructions for summaries", exact=True)
     prompt.fill("Be brief.\nName ids.")
     prompt.press("Enter")
-    expect(dialog.locator(".nbc-dialog-status")).to_contain_text("Set summary_prompt to")
+    expect(dialog.locator(".nbc-dialog-status")).to_contain_text(
+        "Set summary_prompt to"
+    )
     screenshot("own-settings")
     page.keyboard.press("Escape")
     expect(notebook.run(1)).to_contain_text(r"('tiered', 500, 'Be brief.\nName ids.')")
