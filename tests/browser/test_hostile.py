@@ -52,6 +52,7 @@ OWN_ATTRIBUTES = {
     *("data-excluded", "data-mark", "data-number", "data-seen", "inert"),
     *("data-part", "data-session", "data-step", "scope", "spellcheck"),
     *("aria-autocomplete", "aria-modal", "data-first", "min", "step", "title", "type"),
+    *("autocomplete", "data-open"),
 }
 """Attributes of the panel's own controls, and of what a person has unfolded."""
 

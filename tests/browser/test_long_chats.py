@@ -312,5 +312,5 @@ def test_a_text_of_two_megabytes_becomes_a_chip_in_every_way_of_input(
             if bring is edited:
                 box.press("Escape")
             else:
-                chips.get_by_role("button", name="Do not attach").click()
+                chips.get_by_role("button", name="Don't attach").click()
     assert longest_task(trace) < 4 * LONGEST_MILLISECONDS

@@ -65,7 +65,7 @@ def test_a_missing_key_is_reported_in_the_panel_and_nothing_typed_is_lost(
     box.press("Enter")
     failed = panel.locator(".nbc-log .nbc-error")
     asked = panel.locator(".nbc-log .nbc-user")
-    expect(failed).to_contain_text("set OPENAI_API_KEY")
+    expect(failed).to_contain_text("Set OPENAI_API_KEY")
     expect(asked).to_have_text("Is anybody there?")
     screenshot("no-key")
     expect(failed.get_by_role("button", name="Try again")).to_be_enabled()
