@@ -67,8 +67,12 @@ def context_parts(agent: Agent) -> ContextParts:
     )
 
 
-def notebook_known(agent: Agent, notebook: "NotebookContext", asked: Knows) -> Known:
+def notebook_known(
+    agent: Agent, notebook: "NotebookContext | None", asked: Knows
+) -> Known:
     """What requests tell of the notebook, after what the person changes."""
+    if notebook is None:
+        return Known(text="", tokens=0, parts=(), asks_for="", is_off=True)
     name, tracker = agent.provider.name, agent.engine.tracker
     if asked.left_out is not None:
         notebook.left_out = set(asked.left_out)

@@ -112,7 +112,8 @@ class Queries:
                 return current_summary
             case protocol.Memory():
                 return memory_view
-            case protocol.Knows() if (notebook := self.notebook) is not None:
+            case protocol.Knows():
+                notebook = self.notebook
                 return lambda agent: notebook_known(agent, notebook, question)
         return None
 
