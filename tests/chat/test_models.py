@@ -89,7 +89,7 @@ def test_a_server_that_wants_a_key_says_so_and_gets_the_one_typed_for_it(
         (page("<h1>Welcome</h1>"), "doesn't answer as a model server"),
         (answer({"data": []}), "lists no models. Enter the name of one."),
         (failure(500), "internal error"),
-        (answer({"detail": "no"}, 404), "There is no API at"),
+        (answer({"detail": "no"}, 404), "There's no API at"),
     ],
 )
 def test_a_server_that_lists_no_models_costs_one_line(store, response, problem):
