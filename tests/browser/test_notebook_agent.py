@@ -195,7 +195,7 @@ frame['amuont'].sum()
 def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
     open_notebook: Callable[..., Notebook],
 ) -> None:
-    loud = "print('x' * 99 + '\\n' * 1, end='') or print(('y' * 99 + '\\n') * 100_000)"
+    loud = "print('x' * 99 + '\\n' * 1, end='') or print(('y' * 99 + '\\n') * 10_000)"
     cells = (
         KINDS,
         DRAWN,

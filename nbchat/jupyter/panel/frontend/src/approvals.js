@@ -119,8 +119,9 @@ export class Decisions {
     const [inner, outer] = [card, this.panel.parts.scroller].map((each) => each.getBoundingClientRect());
     const top = Math.max(outer.top, 0) - inner.top;
     const bottom = Math.min(outer.bottom, window.innerHeight) - inner.top;
-    const part = { top: Math.max(0, top), bottom: Math.min(inner.height, bottom) };
-    return { part, height: inner.height };
+    const height = callHeight(card);
+    const part = { top: Math.max(0, top), bottom: Math.min(height, bottom) };
+    return { part, height };
   }
 
   /** Scroll to what was not read yet.
@@ -128,7 +129,7 @@ export class Decisions {
    */
   readOn(card) {
     const { scroller } = this.panel.parts;
-    const unread = Number(card.dataset.seenTo) * card.getBoundingClientRect().height;
+    const unread = Number(card.dataset.seenTo) * callHeight(card);
     const { top } = card.getBoundingClientRect();
     this.panel.transcript.isPinned = false;
     scroller.scrollTop += top + unread - scroller.getBoundingClientRect().top - 24;
@@ -189,6 +190,14 @@ export class Decisions {
     this.panel.send({ type: "deny", ticket, reason });
     this.panel.server.post("deny", { ticket, reason });
   }
+}
+
+/** Of a card without its buttons, which are no part of the call
+ * @param {HTMLElement} card
+ */
+function callHeight(card) {
+  const { top, bottom } = card.getBoundingClientRect();
+  return (card.querySelector(".nbc-decision")?.getBoundingClientRect().top ?? bottom) - top;
 }
 
 /** @param {HTMLElement} card */
