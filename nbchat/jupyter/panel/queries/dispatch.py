@@ -59,6 +59,8 @@ logger = logging.getLogger(__name__)
 
 BY_CODE = "The code that made this chat chooses its model."
 
+NO_NOTEBOOK = "This chat sees nothing of the notebook unasked."
+
 Query = Callable[[Agent], protocol.Answer]
 
 Send = Callable[[dict[str, Any]], None]
@@ -115,6 +117,8 @@ class Queries:
             case protocol.Knows():
                 notebook = self.notebook
                 return lambda agent: notebook_known(agent, notebook, question)
+            case protocol.Knows():
+                return lambda _agent: protocol.Refused(NO_NOTEBOOK)
         return None
 
     def _find_choices(self, question: protocol.Question) -> Query | None:
