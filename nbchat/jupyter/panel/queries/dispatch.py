@@ -115,11 +115,13 @@ class Queries:
             case protocol.Memory():
                 return memory_view
             case protocol.Knows():
-                notebook = self.notebook
-                return lambda agent: notebook_known(agent, notebook, question)
-            case protocol.Knows():
-                return lambda _agent: protocol.Refused(NO_NOTEBOOK)
+                return lambda agent: self._known(agent, question)
         return None
+
+    def _known(self, agent: Agent, question: protocol.Knows) -> protocol.Answer:
+        if self.notebook is None:
+            return protocol.Refused(NO_NOTEBOOK)
+        return notebook_known(agent, self.notebook, question)
 
     def _find_choices(self, question: protocol.Question) -> Query | None:
         match question:
