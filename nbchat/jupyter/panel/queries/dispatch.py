@@ -59,8 +59,6 @@ logger = logging.getLogger(__name__)
 
 BY_CODE = "The code that made this chat chooses its model."
 
-NO_NOTEBOOK = "This chat sees nothing of the notebook unasked."
-
 Query = Callable[[Agent], protocol.Answer]
 
 Send = Callable[[dict[str, Any]], None]
@@ -115,13 +113,9 @@ class Queries:
             case protocol.Memory():
                 return memory_view
             case protocol.Knows():
-                return lambda agent: self._known(agent, question)
+                notebook = self.notebook
+                return lambda agent: notebook_known(agent, notebook, question)
         return None
-
-    def _known(self, agent: Agent, question: protocol.Knows) -> protocol.Answer:
-        if self.notebook is None:
-            return protocol.Refused(NO_NOTEBOOK)
-        return notebook_known(agent, self.notebook, question)
 
     def _find_choices(self, question: protocol.Question) -> Query | None:
         match question:
