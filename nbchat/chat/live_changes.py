@@ -232,16 +232,20 @@ class LiveSettings:
         What IPython's configuration or code has set stays, and so does the model that
         was chosen for the chat, unless another one is configured.
         """
+        self.take_changes()
+        if self._is_waiting_for_a_key(agent):
+            window = self.in_force().window
+            url = self.config.base_url
+            self._use(agent, connected(self.config, "", base_url=url, window=window))
+
+    def take_changes(self) -> None:
+        """Take over what the environment and site files say of the model by now."""
         self._is_rereading = True
         try:
             for name, value in changed_connection(self.config).items():
                 setattr(self.config, name, value)
         finally:
             self._is_rereading = False
-        if self._is_waiting_for_a_key(agent):
-            window = self.in_force().window
-            url = self.config.base_url
-            self._use(agent, connected(self.config, "", base_url=url, window=window))
 
     def _is_waiting_for_a_key(self, agent: Agent) -> bool:
         """Whether a key has come that names a model, and nobody has chosen one."""

@@ -491,7 +491,9 @@ class KernelChat:
     def reread(self) -> None:
         """Follow what the environment says by now; nothing while an answer comes."""
         agent = self.runner.built_agent
-        if agent is not None and not self.runner.is_busy and not agent.is_answering:
+        if agent is None:  # it will be built with what is set by then
+            self.live_settings.take_changes()
+        elif not self.runner.is_busy and not agent.is_answering:
             self._reread(agent)
 
     def _reread(self, agent: Agent) -> None:

@@ -85,6 +85,7 @@ class ChatMagics(Magics):
             case "transcript keep":
                 self._open().keep_transcript()
             case "agent":
+                self._open().reread()
                 return self._open().agent
             case "fix":
                 self._open().fix()
