@@ -105,8 +105,8 @@ export class Decisions {
     /** @type {NodeListOf<HTMLElement>} */
     const cards = this.panel.parts.log.querySelectorAll("[data-ticket][data-seen-to]");
     for (const card of cards) {
-      const read = Number(card.dataset.seenTo);
       const { part, height } = this.inSight(card);
+      const read = Number(card.dataset.seenTo) * grownBy(card, height);
       if ("edited" in card.dataset) continue;
       if (height && part.bottom > part.top) setSeen(card, readUpTo(read, part, height));
     }
@@ -190,6 +190,19 @@ export class Decisions {
     this.panel.send({ type: "deny", ticket, reason });
     this.panel.server.post("deny", { ticket, reason });
   }
+}
+
+/** How much a share of the call as it was is of the call as it is: what came since was not seen.
+ * A wider or narrower card shows the same call in another height.
+ * @param {HTMLElement} card
+ * @param {number} height
+ */
+function grownBy(card, height) {
+  const { seenHeight, seenWidth } = card.dataset;
+  const width = String(card.clientWidth);
+  const before = seenWidth === width ? Number(seenHeight) : height;
+  Object.assign(card.dataset, { seenHeight: String(height), seenWidth: width });
+  return height > before ? before / height : 1;
 }
 
 /** Of a card without its buttons, which are no part of the call
