@@ -23,7 +23,8 @@ def test_the_embedded_model_answers_compacts_and_continues(
     notebook = open_notebook(
         "%load_ext nbchat",
         "%config NbChat.context_token_threshold = 200\n"
-        "%config NbChat.max_output_tokens = 100",  # a small model talks to its limit
+        "%config NbChat.max_output_tokens = 100\n"  # a small model talks to its limit
+        "%config NbChat.notebook_context = 'off'",  # or it retells the notebook
         "%chat",
         "session = %chat session\n[e.role for e in session.history]",
     )

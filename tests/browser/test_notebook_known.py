@@ -25,6 +25,7 @@ def test_the_chip_opens_exactly_what_is_sent_and_leaves_out_parts(
     open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
 ) -> None:
     notebook = open_notebook(MODEL, "prices = [1, 2, 3]", "prices['a']", "# Notes")
+    notebook.page.evaluate("localStorage.removeItem('nbchat-told-of-outline')")
     panel = panel_of(notebook)
     notebook.run(1)
     notebook.run(2)
