@@ -427,6 +427,11 @@ def _connection_class() -> Any:
     from psycopg import Connection, OperationalError  # noqa: PLC0415
 
     class Impatient(Connection[Any]):
+        def __del__(self) -> None:  # type: ignore[override]
+            # Of a thread that ended after its engine was disposed: psycopg only warns.
+            if hasattr(self, "pgconn"):
+                self.pgconn.finish()
+
         def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
             try:
                 return super().wait(_limited(gen), *arguments, **options)
