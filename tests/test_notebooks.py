@@ -124,7 +124,8 @@ def executed(name: str, server: NotebookModel, folder: Path) -> list[str]:
     chosen.source = 'model = "openai:gpt-6-luna"'
     there = {"metadata": {"path": folder}}
     client = NotebookClient(book, timeout=120, resources=there, config=without_ports())
-    client.execute(env={**os.environ, **server.environment})
+    environment = {**os.environ, **server.environment, "PYTHONPATH": str(FOLDER)}
+    client.execute(env=environment)
     server.close()
     return [json.dumps(cell.get("outputs", "")) for cell in book.cells]
 

@@ -38,6 +38,8 @@ DESCRIPTION = "A chat panel for Jupyter notebooks that compacts long conversatio
 EPILOG = "In a notebook: %load_ext nbchat, then %chat for the chat panel."
 
 NOTEBOOKS = ("ticket_triage", "quickstart", "policies")
+DESK = ("ticket_desk.py", "data")
+"""The tools and tickets of a demo notebook, beside it."""
 DEMO_FOLDER = "nbchat-demo"
 MIN_TICKETS, MAX_TICKETS = 4, 50
 """Fewer tickets would end before the first compaction, which the notebook shows."""
@@ -236,14 +238,19 @@ def _demo(options: argparse.Namespace) -> None:
     from nbchat.cli.demo import run_demo  # noqa: PLC0415
 
     executed = folder / f"{NOTEBOOKS[0]}-executed.ipynb"
-    print(run_demo(_packaged(NOTEBOOKS[0]), executed, options.tickets))
+    notebook = _packaged(f"{NOTEBOOKS[0]}.ipynb")
+    _import_from(notebook.parent)
+    print(run_demo(notebook, executed, options.tickets))
 
 
 def _run(options: argparse.Namespace) -> None:
     """Execute a notebook by papermill and save it, also if a cell fails."""
     require("papermill")
     packaged = options.notebook in NOTEBOOKS and not Path(options.notebook).exists()
-    file = _packaged(options.notebook) if packaged else Path(options.notebook)
+    file = Path(options.notebook)
+    if packaged:
+        file = _packaged(f"{options.notebook}.ipynb")
+        _import_from(file.parent)
     output = options.output or Path(f"{file.stem}-executed.ipynb")
     from nbchat.cli.run import run_notebook  # noqa: PLC0415  # papermill takes a second
 
@@ -423,18 +430,25 @@ def _create(folder: Path) -> Path:
 
 
 def _copied(names: Sequence[str], folder: Path) -> list[Path]:
-    """Copy the demo notebooks into a folder; existing files are kept."""
+    """Copy the demo notebooks and their desk into a folder; existing files are kept."""
     copies = [_create(folder) / f"{name}.ipynb" for name in names]
-    for name, copy in zip(names, copies, strict=True):
-        if not copy.exists():
-            shutil.copyfile(_packaged(name), copy)
+    for copy in (*copies, *(folder / name for name in DESK)):
+        source = _packaged(copy.name)
+        if source.is_dir():
+            shutil.copytree(source, copy, dirs_exist_ok=True)
+        elif not copy.exists():
+            shutil.copyfile(source, copy)
     return copies
 
 
 def _packaged(name: str) -> Path:
-    """The path of a notebook in the wheel, or in the source tree."""
+    """The path of a demo's file in the wheel, or in the source tree."""
     package = Path(str(files("nbchat")))
-    in_wheel = package / "cli" / "data" / f"{name}.ipynb"
-    return (
-        in_wheel if in_wheel.exists() else package.parent / "notebooks" / in_wheel.name
-    )
+    in_wheel = package / "cli" / "data" / name
+    return in_wheel if in_wheel.exists() else package.parent / "notebooks" / name
+
+
+def _import_from(folder: Path) -> None:
+    """Let kernels import the modules in a folder."""
+    found = filter(None, (str(folder), os.environ.get("PYTHONPATH")))
+    os.environ["PYTHONPATH"] = os.pathsep.join(found)

@@ -14,9 +14,8 @@ import json
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
 
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.tools import Tool
@@ -24,7 +23,6 @@ from nbchat.conversation.turns import calls_by_result, turns
 from nbchat.providers.base import Reply, ReplyStream, Request, fixed_tokens, wire_text
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter
-from nbchat.testing.ticket_desk import SolvedTickets, Ticket, read_tickets
 
 GREETING = "Hello."
 """The prompt of a recording that begins with a reply."""
@@ -132,35 +130,6 @@ def recorded_coding() -> list[Entry]:
     97 entries, about 14,000 tokens; `data/LICENSES.md` names its source.
     """
     return _recorded("coding.jsonl.gz")
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedDecision:
-    """What the embedded model decided about a ticket, and the tokens it took."""
-
-    ticket: Ticket
-    category: str
-    usage: Usage
-
-
-def recorded_decisions() -> list[RecordedDecision]:
-    """The embedded model's choices for all 150 packaged tickets, T001 to T150.
-
-    Each was made as `chosen_category` does it, with the ticket itself held out.
-    """
-    source = files("nbchat.testing") / "data" / "decisions.jsonl"
-    rows = map(json.loads, source.read_text(encoding="utf-8").splitlines())
-    made = {row["text"]: row for row in rows}
-    tickets = [*read_tickets(), *SolvedTickets.packaged().tickets]
-    return [
-        _decision(replace(ticket, id=f"T{number:03}"), made[ticket.text])
-        for number, ticket in enumerate(tickets, 1)
-    ]
-
-
-def _decision(ticket: Ticket, made: dict[str, Any]) -> RecordedDecision:
-    usage = Usage(made["input_tokens"], made["output_tokens"])
-    return RecordedDecision(ticket, made["category"], usage)
 
 
 def _recorded(file: str) -> list[Entry]:

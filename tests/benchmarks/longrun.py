@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks"))
 
 from long_run import WINDOW, Measured, Script, Story, replay, slide
 from long_sessions import DOMAINS, WORK, domain_of, long_sessions, work_sessions

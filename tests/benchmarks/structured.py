@@ -5,7 +5,7 @@ python tests/benchmarks/structured.py [--tickets 20]
 
 import argparse
 import json
-from importlib.resources import files
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel
@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from nbchat import Agent
 from nbchat.errors import NbchatError
 
-DATA = files("nbchat.testing") / "data" / "tickets.jsonl"
+DATA = Path(__file__).parents[2] / "notebooks" / "data" / "tickets.jsonl"
 
 
 class Decision(BaseModel):

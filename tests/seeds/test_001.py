@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 from driving import finished, replied
 from fault_server import AnthropicDialect, FaultServer, Json, OpenAIDialect
+from ticket_desk import TicketDesk, read_tickets
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
@@ -50,15 +51,7 @@ from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.entries import entry_html
 from nbchat.storage.factory import autosave_of, build_agent, build_engine
 from nbchat.storage.store import SessionStore
-from nbchat.testing import (
-    Line,
-    ScriptedProvider,
-    TicketDesk,
-    calls,
-    fails,
-    read_tickets,
-    says,
-)
+from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
 TOLD = "The customer asks where order W100 is."

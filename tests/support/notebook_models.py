@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 from fault_server import FaultServer, OpenAIDialect, Recorded, Response, failure
-
-from nbchat.testing import recorded_decisions, retail_scenarios
+from retail_shop import retail_scenarios
+from ticket_desk import recorded_decisions
 
 SUMMARY = "<summary>\nTickets of a bank were decided, one after the other.\n</summary>"
 

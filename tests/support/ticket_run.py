@@ -3,14 +3,15 @@
 import random
 from collections.abc import Sequence
 
+from ticket_desk import Ticket, TicketDesk, read_tickets
+
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import TurnFailed
 from nbchat.providers.base import Request
-from nbchat.testing import ScriptedProvider, TicketDesk, calls, read_tickets, says
+from nbchat.testing import ScriptedProvider, calls, says
 from nbchat.testing.scripted_provider import Line
-from nbchat.testing.ticket_desk import Ticket
 
 COUNT = 200
 CHECKPOINTS = (17, 33, 49, 81, 193)

@@ -1,19 +1,14 @@
 """Recorded conversations, said again word for word."""
 
 from measures import Noting
+from ticket_desk import ROUTES, recorded_decisions
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
 from nbchat.providers.base import Request
 from nbchat.providers.tokens import CHARACTERS, SPARE_SIZES
-from nbchat.testing.replay import (
-    Replay,
-    recorded_decisions,
-    recorded_desk,
-    turns_of,
-)
-from nbchat.testing.ticket_desk import ROUTES
+from nbchat.testing.replay import Replay, recorded_desk, turns_of
 
 ENTRIES = [
     Entry("assistant", "Welcome."),

@@ -3,19 +3,12 @@
 import json
 
 import pytest
+from retail_shop import RetailDesk, retail_scenarios
 
 from nbchat.agent.agent import Agent
 from nbchat.conversation.entries import Entry
 from nbchat.errors import NbchatError
-from nbchat.testing import (
-    Replay,
-    RetailDesk,
-    ScriptedProvider,
-    calls,
-    recorded_desk,
-    retail_scenarios,
-    says,
-)
+from nbchat.testing import Replay, ScriptedProvider, calls, recorded_desk, says
 
 SCENARIOS = {each.id: each for each in retail_scenarios()}
 

@@ -1,22 +1,22 @@
 """The demo's desk: code holds the workflow, and bad ticket files are refused."""
 
 import pytest
+from ticket_desk import (
+    ROUTES,
+    GuidedDesk,
+    SolvedTickets,
+    TicketDesk,
+    chosen_category,
+    composed_reply,
+    read_articles,
+    read_tickets,
+)
 
 from nbchat.agent.agent import Agent
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
 from nbchat.providers.connect import connect
-from nbchat.testing import (
-    GuidedDesk,
-    ScriptedProvider,
-    SolvedTickets,
-    TicketDesk,
-    calls,
-    chosen_category,
-    read_tickets,
-    says,
-)
-from nbchat.testing.ticket_desk import ROUTES, composed_reply, read_articles
+from nbchat.testing import ScriptedProvider, calls, says
 
 WORK = [
     calls("get_next_ticket"),

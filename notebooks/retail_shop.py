@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from nbchat.errors import NbchatError
@@ -332,7 +332,7 @@ class RetailDesk:
 
 @cache
 def _shop() -> Record:
-    packed = (files("nbchat.testing") / "data" / "retail.json.gz").read_bytes()
+    packed = (Path(__file__).parent / "data" / "retail.json.gz").read_bytes()
     shop: Record = json.loads(gzip.decompress(packed))
     return shop
 

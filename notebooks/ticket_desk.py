@@ -9,12 +9,11 @@ one of them, and the rest follows from the category.
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from importlib.resources import files
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from nbchat.conversation.entries import Entry
+from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.search_index import SearchIndex
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
@@ -39,6 +38,8 @@ Category = Literal[
 ]
 Priority = Literal["low", "normal", "high"]
 Team = Literal["accounts", "cards", "payments", "top-ups"]
+
+DATA = Path(__file__).parent / "data"
 
 TICKET = ("text", "category")
 """Fields of a ticket in a file."""
@@ -392,7 +393,7 @@ class SolvedTickets:
 
     @classmethod
     def packaged(cls) -> "SolvedTickets":
-        """The 100 solved tickets of this package; no desk has them as open tickets."""
+        """The 100 solved tickets beside this file; no desk has them as open tickets."""
         return cls(_as_tickets(_read_rows(None, "solved_tickets.jsonl", TICKET)))
 
     def likely_categories(self, text: str) -> tuple[str, ...]:
@@ -446,7 +447,7 @@ def section_lines(content: str, heading: str) -> list[str]:
 
 
 def read_tickets(file: Path | None = None, *, count: int | None = None) -> list[Ticket]:
-    """Read tickets from a JSON-lines file with `text` and `category`, or packaged ones.
+    """Read tickets from a JSON-lines file with `text` and `category`, by default our own.
 
     Raises NbchatError with the number of the first line that is not a ticket.
     """
@@ -456,6 +457,35 @@ def read_tickets(file: Path | None = None, *, count: int | None = None) -> list[
 def read_articles(file: Path | None = None) -> list[dict[str, str]]:
     """Read help articles from a JSON-lines file with `title` and `content`."""
     return _read_rows(file, "help_articles.jsonl", ("title", "content"))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDecision:
+    """What the embedded model decided about a ticket, and the tokens it took."""
+
+    ticket: Ticket
+    category: str
+    usage: Usage
+
+
+def recorded_decisions() -> list[RecordedDecision]:
+    """The embedded model's choices for all 150 tickets, T001 to T150.
+
+    Each was made as `chosen_category` does it, with the ticket itself held out.
+    """
+    text = (DATA / "decisions.jsonl").read_text(encoding="utf-8")
+    rows = map(json.loads, text.splitlines())
+    made = {row["text"]: row for row in rows}
+    tickets = [*read_tickets(), *SolvedTickets.packaged().tickets]
+    return [
+        _decision(replace(ticket, id=f"T{number:03}"), made[ticket.text])
+        for number, ticket in enumerate(tickets, 1)
+    ]
+
+
+def _decision(ticket: Ticket, made: dict[str, Any]) -> RecordedDecision:
+    usage = Usage(made["input_tokens"], made["output_tokens"])
+    return RecordedDecision(ticket, made["category"], usage)
 
 
 def _as_tickets(rows: Iterable[dict[str, str]]) -> list[Ticket]:
@@ -468,7 +498,7 @@ def _as_tickets(rows: Iterable[dict[str, str]]) -> list[Ticket]:
 def _read_rows(
     file: Path | None, packaged: str, fields: tuple[str, ...]
 ) -> list[dict[str, str]]:
-    source = file or files("nbchat.testing") / "data" / packaged
+    source = file or DATA / packaged
     try:
         text = source.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
