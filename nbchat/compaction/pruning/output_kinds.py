@@ -1,8 +1,8 @@
 """Shorten a tool's output by its kind: search hits, table, file, JSON or plain text.
 
 The kind is found by the form; the tool's name only decides where the form does not.
-Small outputs stay as they are, and every gap states how much is missing. What reports a
-failure is never cut. States in long tables are no failures: there they are data.
+Small outputs stay as they are, and so does what reports a failure by its exit status.
+Every gap states how much is missing.
 """
 
 import re
@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from nbchat.compaction.exact_json import Number, parsed, written
-from nbchat.compaction.exit_status import reports_failure
-from nbchat.compaction.pruning.failure_lines import failed_lines, failed_parts
+from nbchat.compaction.exact_json import parsed
+from nbchat.compaction.exit_status import ends_in_failure, reports_failure
 from nbchat.compaction.pruning.json_outline import (
     SAMPLE_ROWS,
     TABLE_ROWS,
@@ -45,18 +44,12 @@ tokens), and of a text or log: about 200 tokens."""
 HEAD_LINES, TAIL_LINES, LINE_LIMIT = 20, 10, 160
 """What is kept of a long file: the first and last lines, clipped."""
 
-LONGEST_LINE = 4_000
-"""Characters kept of a line that reports a failure."""
-
 WORTHWHILE = 0.8
 """A shortened output may be at most this share of the whole one."""
 
 SEARCH_WORDS = frozenset(("search", "find", "query", "lookup", "retrieve"))
 FILE_WORDS = frozenset(("file", "cat", "editor"))
 """Words in a tool's name that decide where the form of its output does not."""
-
-ERROR_WORDS = ("error", "traceback", "exception", "fatal")
-"""Beginnings of error messages, which stay whole so that they can be fixed."""
 
 MOST = 0.8
 """The share of lines that must have a form before the text counts as having it."""
@@ -68,23 +61,6 @@ SNIPPET_LENGTH, TITLE_LENGTH = 160, 120
 
 HITS_TOKENS, REST_TOKENS = 600, 60
 """Tokens kept of the hits of one search (about ten), and of everything else."""
-
-TABLE_ITEMS = 20
-"""Items from which on the states in a list are data."""
-
-DEEPEST = 20
-"""Levels of JSON that are looked at."""
-
-FAILED_KEYS = frozenset(
-    ("error", "errors", "exception", "traceback", "failure", "failures", "failed")
-)
-STATE_KEYS = frozenset(("status", "state", "result", "outcome", "conclusion", "level"))
-FAILED_STATES = frozenset(("error", "errored", "failed", "failure", "fail", "fatal"))
-SUCCESS_KEYS = frozenset(("ok", "success", "succeeded", "passed"))
-HTTP_KEYS = frozenset(("status", "statuscode", "httpstatus"))
-HTTP_ERRORS = range(400, 600)
-NOTHING = frozenset(("", "none", "null", "no", "false", "0", "ok"))
-"""Texts of a field such as `error` that mean that there was none."""
 
 TITLE_KEYS = ("title", "name", "headline")
 URL_KEYS = ("url", "link", "href", "uri")
@@ -160,37 +136,23 @@ def is_text(value: Any) -> bool:
 
 def _shortened(text: str, size: int, words: set[str], count: Count) -> str:
     value = parsed(text)
-    is_small = size < SMALL_STRUCTURE_TOKENS
+    has_failed = reports_failure(value, in_lists=True) or ends_in_failure(text)
+    if has_failed and size < WHOLE_TOKENS:
+        return text
     if value is None:
-        is_error = text[:LINE_LIMIT].lstrip().lower().startswith(ERROR_WORDS)
-        if is_error and size < WHOLE_TOKENS:
-            return text
         return _shortened_text(text, size, words, count)
-    if is_small:
+    if size < SMALL_STRUCTURE_TOKENS:
         return text
-    return _shortened_value(text, value, size, words, count)
-
-
-def _shortened_value(
-    text: str,
-    value: dict[str, Any] | list[Any],
-    size: int,
-    words: set[str],
-    count: Count,
-) -> str:
     found = _hits_in_value(value, count, is_search=bool(words & SEARCH_WORDS))
-    failed = list(failures_in(value if found is None else _items(value)[1]))
-    is_whole = bool(failed) or (found is None and is_result_set(value))
-    if is_whole and size < WHOLE_TOKENS:
+    if found is None and is_result_set(value) and size < WHOLE_TOKENS:
         return text
-    kept = found or outline(value, ANSWER_TOKENS, count)
-    return "\n".join([kept, *within(map(written, failed), WHOLE_TOKENS, count)])
+    return found or outline(value, ANSWER_TOKENS, count)
 
 
 def _shortened_text(text: str, size: int, words: set[str], count: Count) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     if _is_numbered(lines) or words & FILE_WORDS:
-        return _file(text, size, count)
+        return _file(text, size)
     head = _head(lines)
     if head is not None:
         return _table(text, lines, head, size)
@@ -198,41 +160,18 @@ def _shortened_text(text: str, size: int, words: set[str], count: Count) -> str:
         return found
     if size < SMALL_STRUCTURE_TOKENS and _most(_FIELD.match, lines):
         return text
-    if parts := failed_parts(text.splitlines()):
-        return text if size < WHOLE_TOKENS else _with_parts(text, parts, count)
     return shorten(text, TEXT_CHARACTERS)
 
 
-def _file(text: str, size: int, count: Count) -> str:
+def _file(text: str, size: int) -> str:
+    """A file of few lines, or the first and last lines of a long one, clipped."""
     lines = text.splitlines()
     if len(lines) <= FILE_LINES:
         return text if size < FILE_TOKENS else shorten(text, TEXT_CHARACTERS)
-    return _with_parts(text, failed_parts(lines, is_file=True), count)
-
-
-def _with_parts(text: str, parts: Sequence[range], count: Count) -> str:
-    """The first and last lines of a long text, clipped, and some parts whole."""
-    lines = text.splitlines()
-    kept = {at: _clipped(lines[at]) for at in _edges(len(lines))}
-    chosen = within(
-        [*parts[:1], *parts[:0:-1]],  # the first may be the cause; the last tells most
-        WHOLE_TOKENS,
-        lambda part: count("\n".join(lines[part.start : part.stop])),
-    )
-    kept |= {at: shorten(lines[at], LONGEST_LINE) for part in chosen for at in part}
-    shown, after = [], 0
-    for at in sorted(kept):
-        if at > after:
-            shown.append(f"[lines {after + 1} to {at:,} of {len(lines):,} omitted]")
-        shown.append(kept[at])
-        after = at + 1
-    return "\n".join(shown)
-
-
-def _edges(lines: int) -> list[int]:
-    """Indices of the first and the last lines."""
-    tail = max(lines - TAIL_LINES, HEAD_LINES)
-    return [*range(min(HEAD_LINES, lines)), *range(tail, lines)]
+    last = len(lines) - TAIL_LINES
+    gap = f"[lines {HEAD_LINES + 1} to {last:,} of {len(lines):,} omitted]"
+    head, tail = map(_clipped, lines[:HEAD_LINES]), map(_clipped, lines[last:])
+    return "\n".join([*head, gap, *tail])
 
 
 def _table(text: str, lines: Sequence[str], head: int, size: int) -> str:
@@ -391,41 +330,3 @@ def _hit_text(hit: Hit) -> str:
 def _one_line(text: str, limit: int) -> str:
     line = " ".join(text[: limit * 4].split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
-
-
-def failures_in(value: Any) -> Iterator[Any]:
-    """The parts of a JSON value that report a failure, the smallest object of each."""
-    yield from _failures(value, DEEPEST, is_row=False)
-
-
-def _failures(value: Any, levels: int, *, is_row: bool) -> Iterator[Any]:
-    if not levels:
-        return
-    if isinstance(value, dict):
-        if any(_reports(key, each, is_row=is_row) for key, each in value.items()):
-            yield value
-        else:
-            for each in value.values():
-                yield from _failures(each, levels - 1, is_row=is_row)
-    elif isinstance(value, list):
-        is_table = is_row or len(value) > TABLE_ITEMS
-        for each in value:
-            yield from _failures(each, levels - 1, is_row=is_table)
-
-
-def _reports(key: str, value: Any, *, is_row: bool) -> bool:
-    """Whether a field says that something failed."""
-    name = key.lower().replace("_", "").replace("-", "")
-    text = str(value).strip().lower() if isinstance(value, str | int) else ""
-    if name in FAILED_KEYS:
-        return bool(value) and (isinstance(value, dict | list) or text not in NOTHING)
-    if isinstance(value, Number):
-        is_code = reports_failure({key: value})
-        is_http = name in HTTP_KEYS and text.isdecimal() and int(text) in HTTP_ERRORS
-        return (is_code or is_http) and not is_row
-    if isinstance(value, str):
-        is_state = name in STATE_KEYS and text in FAILED_STATES
-        lines = value.splitlines()
-        is_data = is_row and len(lines) < 2  # noqa: PLR2004  # more is an output
-        return not is_data and (is_state or bool(failed_lines(lines)))
-    return name in SUCCESS_KEYS and value is False and not is_row
