@@ -2,16 +2,13 @@
 
 import hashlib
 import json
-import pickle
-import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from html import escape
 from itertools import chain
 from math import floor, log10
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 Status = Literal["running", "done", "degraded", "failed", "undone"]
 Kind = Literal["summary", "pruning"]
@@ -40,9 +37,6 @@ TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml"
 FAILED = '{"is_error": true}'
 DENIED = "error: denied by the user"
 """Output of a call that the user denied."""
-
-MOST_PACKED = 16
-"""Records that are compressed by their differences to one: a third of the size."""
 
 WHOLE_CENTS = 0.1
 """Dollars from which an amount is shown with two decimals."""
@@ -365,79 +359,8 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-class _Packed(NamedTuple):
-    """The long fields of a record, compressed."""
-
-    data: bytes
-    base: bytes
-    """The compressed fields of an earlier record, of which `data` has the differences;
-    empty where it has all."""
-    distance: int
-    """How many records before this one the base was compressed."""
-
-    def fields(self) -> dict[str, Any]:
-        """The fields by their names."""
-        known = zlib.decompress(self.base) if self.base else b""
-        unpacking = zlib.decompressobj(zdict=known)
-        plain = unpacking.decompress(self.data) + unpacking.flush()
-        values: dict[str, Any] = pickle.loads(plain)  # noqa: S301 - packed by `pack`
-        return values
-
-    def base_of_next(self) -> tuple[bytes, int]:
-        """What the next record is compressed with, and how far back that is then."""
-        if self.distance == MOST_PACKED:
-            return b"", 0
-        return self.base or self.data, self.distance + 1
-
-
-class _Packable:
-    """A record whose long fields are compressed once they are rarely read."""
-
-    __slots__ = ("_packed",)
-    _packed: _Packed
-
-    def pack(self, before: "_Packable | None" = None) -> None:
-        """Compress the long fields; each reading of one unpacks it.
-
-        `before` is an earlier record: two in a row say much the same. The record reads
-        as before, also in other threads: a field is removed after the packed one is
-        there.
-        """
-        if self.is_packed:
-            return
-        values = {
-            name: getattr(self, name)
-            for name in ("summary", "fields", "facts", "memory", "rules")
-            if getattr(self, name)
-        }
-        packed: _Packed | None = getattr(before, "_packed", None)
-        base, distance = packed.base_of_next() if packed else (b"", 0)
-        packing = zlib.compressobj(zdict=zlib.decompress(base) if base else b"")
-        data = packing.compress(pickle.dumps(values)) + packing.flush()
-        object.__setattr__(self, "_packed", _Packed(data, base, distance))
-        for name in values:
-            with suppress(AttributeError):  # another thread has removed it
-                object.__delattr__(self, name)
-
-    @property
-    def is_packed(self) -> bool:
-        """Whether the long fields are compressed."""
-        return hasattr(self, "_packed")
-
-    if not TYPE_CHECKING:  # for mypy a record has no other fields than its own
-
-        def __getattr__(self, name: str) -> Any:
-            """A field that was packed."""
-            if name == "_packed" or not self.is_packed:
-                raise AttributeError(name)
-            try:
-                return self._packed.fields()[name]
-            except KeyError:
-                raise AttributeError(name) from None
-
-
 @dataclass(frozen=True, slots=True, repr=False)
-class Compaction(_Packable):
+class Compaction:
     """A record: the model sees the transcript before `stop` as one summary entry.
 
     The entries from `start` on are newly covered; those before it were covered by the

@@ -19,7 +19,7 @@ from nbchat.conversation.entries import (
 )
 from nbchat.conversation.search import SearchResults, find, ranked
 from nbchat.conversation.search_index import SearchIndex
-from nbchat.conversation.transcript import PackedList, Transcript, TranscriptView
+from nbchat.conversation.transcript import Transcript, TranscriptView
 from nbchat.conversation.turns import (
     count_messages,
     last_prompt,
@@ -73,7 +73,7 @@ def _changes(
     return changes
 
 
-class UsageList(PackedList[tuple[int, Usage]]):
+class UsageList(list[tuple[int, Usage]]):
     """The usage of each reply, with the length of the transcript after it."""
 
     def __init__(self, values: Iterable[tuple[int, Usage]] = ()) -> None:
@@ -82,6 +82,10 @@ class UsageList(PackedList[tuple[int, Usage]]):
         self._lengths = array("q", (length for length, _ in self))
         self.total = sum((usage for _, usage in self), Usage())
         """The usage of all replies."""
+
+    def __reduce__(self) -> tuple[type["UsageList"], tuple[list[tuple[int, Usage]]]]:
+        """Copied and pickled as the list of its values."""
+        return UsageList, (list(self),)
 
     def append(self, value: tuple[int, Usage]) -> None:
         """Add the usage of a new reply."""
@@ -222,22 +226,12 @@ class Session:
             summary = _farthest_summary(active)
             covered = min(summary.stop, len(self.transcript)) if summary else 0
             offset = covered - 1 if summary else 0
-            if view.records:
-                self._pack(view.records - 1)
             view = self._view = _View(records, active, offset, entries)
         known, length = len(view.entries), len(self.transcript)
         if known + view.offset < length:
             new = self.transcript[known + view.offset : length]
             view.entries[known : length - view.offset] = new
         return view
-
-    def _pack(self, start: int) -> None:
-        """Compress the records from an index on but for the newest."""
-        older = reversed(self.compactions[:start])
-        before = next((each for each in older if each.summary), None)
-        for each in self.compactions[start:-1]:
-            each.pack(before)
-            before = each if each.summary else before
 
     def unpruned(self, start: int, stop: int) -> list[Entry]:
         """Entries without later pruning; excluded ones stay excluded.

@@ -3,9 +3,8 @@
 import pickle
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -17,8 +16,6 @@ from nbchat.conversation.entries import (
     INCOMPLETE,
     Compaction,
     Entry,
-    Fact,
-    SummaryFields,
     Usage,
     prefix_hash,
 )
@@ -246,34 +243,3 @@ def test_hashing_a_long_transcript_again_reads_only_what_is_new():
     first = seconds()
     transcript.append(Entry("user", "new"))
     assert min(seconds() for _ in range(3)) < first / 5
-
-
-def test_records_before_the_newest_take_little_memory_and_read_as_before():
-    facts = tuple(Fact(f"order {n}", "status", "sent", n) for n in range(100))
-    fields = SummaryFields(overview="Parcels were sent.")
-    session = Session([("user", "a")] * 20)
-    records = [
-        compaction(stop, summary=f"{stop} " * 1_000, facts=facts, fields=fields)
-        for stop in (5, 10, 15)
-    ]
-    for record in records:
-        session.compactions.append(replace(record))
-        assert session.history[0].content == record.summary
-    assert [each.is_packed for each in session.compactions] == [True, True, False]
-    assert len(pickle.dumps(session.compactions[0]._packed)) < 2_000
-    assert session.compactions == records
-    assert list(map(asdict, session.compactions)) == list(map(asdict, records))
-    assert deepcopy(session.compactions) == records
-    with pytest.raises(AttributeError):
-        session.compactions[0].nothing  # type: ignore[attr-defined]  # noqa: B018
-
-
-def test_threads_read_a_record_while_it_is_packed():
-    records = [compaction(n, summary=f"{n} " * 1_000) for n in range(200)]
-
-    def is_read(record: Compaction) -> bool:
-        record.pack()
-        return record.summary.startswith(f"{record.stop} ")
-
-    with ThreadPoolExecutor(8) as threads:
-        assert all(threads.map(is_read, records * 4))

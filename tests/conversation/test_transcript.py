@@ -1,8 +1,7 @@
-"""A transcript reads the same whether its older entries are compressed or not."""
+"""A transcript and views of it: copies, reading while it grows, and usages."""
 
 import pickle
 import random
-import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from threading import Event, Thread
@@ -11,94 +10,20 @@ import pytest
 
 from nbchat.conversation.entries import Entry, Usage, prefix_hash
 from nbchat.conversation.session import Session, UsageList
-from nbchat.conversation.transcript import (
-    LONG,
-    PART,
-    PackedList,
-    Transcript,
-    TranscriptView,
-)
+from nbchat.conversation.transcript import Transcript, TranscriptView
 
-COUNT = 4 * PART + 7
+COUNT = 500
 
 
 def entry(number: int) -> Entry:
     return Entry("user" if number % 2 else "assistant", f"Message {number}, \ud800.")
 
 
-def grown(count: int = COUNT, start: int = 0) -> Transcript:
-    """A transcript of entries that were said, of which `start` were loaded."""
-    transcript = Transcript(map(entry, range(start)))
-    for number in range(start, count):
+def grown(count: int = COUNT) -> Transcript:
+    transcript = Transcript()
+    for number in range(count):
         transcript.append(entry(number))
     return transcript
-
-
-def test_a_list_of_values_that_were_appended_reads_like_any_other():
-    chance = random.Random(1)
-    for count in (0, 1, PART - 1, PART, PART + 1, 3 * PART, 3 * PART + 1, COUNT):
-        packed, values = PackedList[int](), list(range(count))
-        for value in values:
-            packed.append(value)
-        assert packed == values
-        assert len(packed) == count
-        assert list(packed) == values
-        assert list(reversed(packed)) == values[::-1]
-        for _ in range(200):
-            ends = [chance.randint(-count - 3, count + 3) for _ in range(2)]
-            step = chance.choice([1, 1, 1, 2, -1, -3])
-            where = slice(*ends, step)
-            assert packed[where] == values[where]
-        for index in (*range(-count, count, 97), -1, 0)[: 2 * count]:
-            assert packed[index] == values[index]
-        for index in (count, -count - 1):
-            with pytest.raises(IndexError):
-                packed[index]
-
-
-@pytest.mark.parametrize("loaded", [0, 1, PART, 3 * PART + 5])
-def test_older_entries_that_were_said_are_compressed_and_those_loaded_are_not(loaded):
-    transcript = grown(loaded + COUNT, loaded)
-    entries = [*map(entry, range(loaded + COUNT))]
-    assert transcript == entries
-    assert [transcript[n] for n in range(0, len(entries), 11)] == entries[::11]
-    plain = [isinstance(part, list) for part in transcript._parts]
-    first = loaded // PART
-    assert all(plain[: max(first - 1, 0)])
-    assert not any(plain[first:-2])
-    assert all(plain[-2:])
-
-
-def test_a_long_chat_takes_a_fraction_of_its_size():
-    texts = ["to", "the", "order", "is", "sent", "from", "a", "shop"]
-    chance = random.Random(1)
-
-    def size_of(count: int) -> int:
-        tracemalloc.start()
-        transcript = Transcript()
-        for number in range(count):
-            text = " ".join(chance.choices(texts, k=40))
-            transcript.append(Entry("assistant", f"{number} {text}"))
-        size = tracemalloc.get_traced_memory()[0]
-        tracemalloc.stop()
-        return size
-
-    plain = sum(len(" ".join(chance.choices(texts, k=40))) for _ in range(10_000))
-    assert size_of(11_000) - size_of(1_000) < plain / 4
-
-
-def test_an_image_stays_as_it_is_and_its_neighbours_are_compressed():
-    image = Entry("user", "a picture", "", "image", "x" * LONG)
-    transcript = Transcript()
-    for number in range(COUNT):
-        transcript.append(image if number == 5 else entry(number))
-    assert transcript[5] is image
-    assert transcript[4] == entry(4)
-    assert transcript[4] is not transcript[COUNT - 4]
-    assert list(transcript)[5] is image
-    first = transcript._parts[0]
-    assert not isinstance(first, list)
-    assert len(first.data) < LONG
 
 
 def test_a_copy_reads_as_the_transcript_that_was_copied():
@@ -111,7 +36,7 @@ def test_a_copy_reads_as_the_transcript_that_was_copied():
 
 
 def test_what_is_appended_while_a_transcript_is_read_is_read_too():
-    transcript, seen = grown(PART - 1), []
+    transcript, seen = grown(10), []
     for each in transcript:
         seen.append(each)
         if len(seen) < COUNT:
@@ -123,7 +48,7 @@ def test_threads_read_a_transcript_while_it_grows():
     transcript, is_over = Transcript([entry(0)]), Event()
 
     def grow() -> None:
-        for number in range(1, 20 * PART):
+        for number in range(1, 5_000):
             transcript.append(entry(number))
         is_over.set()
 
@@ -145,7 +70,7 @@ def test_threads_read_a_transcript_while_it_grows():
         thread.start()
         assert all(found)
     thread.join()
-    assert transcript == [entry(number) for number in range(20 * PART)]
+    assert transcript == [entry(number) for number in range(5_000)]
 
 
 def test_a_view_shows_changed_entries_and_those_that_were_there_then():
