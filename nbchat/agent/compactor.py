@@ -311,18 +311,18 @@ class Compactor:
         return engine.policy.asks_first and not is_full
 
     def _propose(self, trigger: str) -> Events:
-        """Ask a person, once until the next compaction."""
+        """Ask a person, once until the next compaction, if one saves anything."""
         engine, session = self._agent.engine, self._agent.session
         now = (session, len(session.compactions))
         if now == self._proposed:
             return
         plan = engine.plan(session, trigger=trigger)
-        if plan.skip:
+        before = engine.tracker.context_tokens(session)
+        after = max(0, plan.tokens_after)
+        if plan.skip or after >= before:
             return
         self._proposed = now
         start = session.compaction.stop if session.compaction else 0
-        before = engine.tracker.context_tokens(session)
-        after = max(0, plan.tokens_after)
         yield events.CompactionProposed(plan.stop - start, before, after)
 
     def _if_asked(self, stop: Flag | None) -> Events:

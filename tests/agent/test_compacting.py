@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,11 +29,13 @@ from nbchat.testing import Line, ScriptedProvider, ScriptedReply, says
 
 LONG = "The customer asks about order W100 and its parcel, which is late. " * 12
 
+LATE = (("user", "Where is W100?"), ("assistant", LONG))
+
 
 def agent_with(
     *lines: ScriptedReply, engine: CompactionEngine | None = None, **options: object
 ) -> Agent:
-    session = Session([("user", "Where is W100?"), ("assistant", LONG)])
+    session = Session(LATE)
     engine = engine or CompactionEngine()
     return Agent(ScriptedProvider(*lines), engine=engine, session=session, **options)  # type: ignore[arg-type]
 
@@ -175,9 +177,13 @@ def test_a_session_without_a_summary_cannot_be_imported():
         agent_with().import_summary(Session())
 
 
-def asking_agent(*lines: ScriptedReply, window: int = 100_000) -> Agent:
+def asking_agent(
+    *lines: ScriptedReply,
+    window: int = 100_000,
+    history: Sequence[tuple[str, str]] = LATE,
+) -> Agent:
     policy = replace(PRESETS["single-summary"], asks_first=True)
-    session = Session([("user", "Where is W100?"), ("assistant", LONG)])
+    session = Session(history)
     return Agent(
         ScriptedProvider(*lines, window=window),
         engine=CompactionEngine(100, policy=policy),
@@ -199,6 +205,11 @@ def test_with_ask_a_compaction_is_proposed_once_and_waits_for_the_person():
     assert kinds_of(agent.run("second")) == []
     assert agent.session.compaction is None
     assert kinds_of(agent.compact()) == [Compacted]
+
+
+def test_with_ask_no_compaction_is_proposed_that_would_save_nothing():
+    agent = asking_agent(says("One.", tokens=200), history=[*LATE, *LATE, *LATE])
+    assert kinds_of(agent.run("first")) == []
 
 
 def test_with_ask_the_window_guard_compacts_without_asking():
