@@ -11,6 +11,7 @@ from nbchat.config.api_keys import Place
 from nbchat.config.layers import (
     BY_CONFIGURATION,
     changed_connection,
+    choose_window,
     is_locked,
     refuse_locked,
     settings,
@@ -138,6 +139,8 @@ class LiveSettings:
         change = Change(target.scope(scope), name, value)
         is_for_chat = change.scope in target.scopes
         self._store_and_apply(agent, name, change, is_applied=is_for_chat)
+        if name == "window":
+            choose_window(scope, value)  # agents in Python don't read the store
         if name == "notebook_tools" and not scope:
             return NOTEBOOK_TOOLS[bool(value)]
         done = f"Reset {name}" if value is None else f"Set {name} to {text}"

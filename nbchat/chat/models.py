@@ -16,7 +16,12 @@ from urllib.parse import urlsplit
 from nbchat.agent.agent import Agent
 from nbchat.chat.live_changes import LiveSettings
 from nbchat.config.api_keys import KEY_VARIABLES, Place
-from nbchat.config.layers import CHOICE, choose_model, refuse_locked
+from nbchat.config.layers import (
+    CHOICE,
+    choose_model,
+    model_for_new_chats,
+    refuse_locked,
+)
 from nbchat.config.policy_and_models import (
     NO_KEY,
     configured_model,
@@ -123,6 +128,11 @@ class Models:
         """Whether a site decides on the model, or where it is."""
         return bool({"model", "base_url"} & self._live.config.locks.keys())
 
+    @property
+    def for_new_chats(self) -> str:
+        """The model that the person chose for new chats; empty without one."""
+        return model_for_new_chats()
+
     def providers(self) -> list[KnownProvider]:
         """Providers that take a key, those with one first, then local servers."""
         found = [self._provider(kind) for kind in KEY_VARIABLES]
@@ -191,6 +201,12 @@ class Models:
         if origin != CHOICE:
             return f"Saved, but new chats still use the model of the {origin}."
         return f"{name} answers in this chat and in new ones."
+
+    def forget(self) -> str:
+        """Keep no model for new chats any more; this chat goes on with its own."""
+        name = model_for_new_chats()
+        choose_model("")
+        return f"New chats don't start with {name} any more."
 
     def _unnamed(self, name: str) -> str:
         """What to say of a name without a provider: the nearest ones of all."""

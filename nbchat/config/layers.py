@@ -172,14 +172,17 @@ def unread_variables() -> list[str]:
 def changed_connection(config: NbChat) -> dict[str, Any]:
     """What the environment and site files say of the model that they did not before.
 
-    Settings that IPython's configuration or code has set are left out. What is found
-    counts as known from then on.
+    Settings that IPython's configuration or code has set are left out, and a choice for
+    new chats that was forgotten stays this chat's. What is found counts as known from
+    then on.
     """
     fresh = _layered(Config({"NbChat": dict(config.assigned)}), {}, {})
+    chosen = {name for name, origin in config.origins.items() if origin == CHOICE}
+    kept = {*config.assigned} if fresh.model else {*config.assigned, *chosen}
     found = {
         name: getattr(fresh, name)
         for name in (*CONNECTION, "model")
-        if name not in config.assigned and getattr(fresh, name) != config.read.get(name)
+        if name not in kept and getattr(fresh, name) != config.read.get(name)
     }
     config.read = {**config.read, **found}
     origins = {n: fresh.origins[n] for n in found if n in fresh.origins}
@@ -213,6 +216,21 @@ def choose_model(model: str, base_url: str = "", window: int | None = None) -> P
             f"Couldn't save the model for new chats in {path}: {error.strerror}."
         ) from error
     return path
+
+
+def model_for_new_chats() -> str:
+    """The model that was chosen for new chats; empty without one."""
+    return str(read_site().chosen.get("model", ""))
+
+
+def choose_window(model: str, window: int | None) -> None:
+    """Give the model that was chosen for new chats another window, if it is this one.
+
+    Raises ConfigError if that cannot be written.
+    """
+    chosen = read_site().chosen
+    if chosen.get("model") == model:
+        choose_model(model, chosen.get("base_url", ""), window)
 
 
 def refuse_locked(**values: Any) -> None:

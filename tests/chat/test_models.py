@@ -179,6 +179,15 @@ def test_the_model_for_all_new_chats_is_a_file_of_the_person(
     agent, models = chat(store)
     models.choose(agent, "openai:qwen3:8b", server.address, always=True, unlisted=False)
     assert Agent().ask("Hello") == "From my server."
+    live = LiveSettings(store, settings())
+    live.set(agent, "window", "64_000", "openai:qwen3:8b")
+    assert Agent().context_usage().window == 64_000
+    assert Models(live).for_new_chats == "openai:qwen3:8b"
+    said = Models(live).forget()
+    assert said == "New chats don't start with openai:qwen3:8b any more."
+    live.reread(agent)
+    assert agent.provider.name == "openai:qwen3:8b"  # this chat goes on
+    assert Agent().provider.name == "local:smollm2"
     monkeypatch.setenv("NBCHAT_MODEL", "local:smollm2")
     agent, models = chat(store)
     said = models.choose(

@@ -8,7 +8,7 @@ import pytest
 from own_server import OwnServer
 
 from nbchat import Agent, settings
-from nbchat.config.layers import choose_model
+from nbchat.config.layers import choose_model, choose_window
 from nbchat.errors import ConfigError
 from nbchat.storage.factory import build_agent
 from nbchat.testing import ScriptedProvider, says
@@ -90,6 +90,15 @@ def test_the_model_chosen_for_always_is_that_of_new_agents_and_chats(tmp_path):
     assert Agent("local:smollm2").context_usage().window != 16_000
     choose_model("")
     assert Agent().provider.name == "local:smollm2"
+
+
+def test_a_window_set_for_the_model_of_always_is_that_of_new_agents():
+    choose_model("openai:qwen3:8b", "http://localhost:9/v1", 16_000)
+    choose_window("openai:other", 64_000)
+    assert Agent().context_usage().window == 16_000
+    choose_window("openai:qwen3:8b", 64_000)
+    assert Agent().context_usage().window == 64_000
+    assert Agent().provider.endpoint.address == "http://localhost:9/v1"
 
 
 def test_the_environment_overrides_the_choice_for_always_with_its_address(monkeypatch):

@@ -265,6 +265,11 @@ class ChooseModel(Question):
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetModel(Question):
+    """Choose no model for new chats any more; answered with model_chosen."""
+
+
+@dataclass(frozen=True, slots=True)
 class Servers(Question):
     """Ask for the MCP servers; answered with servers_list."""
 
@@ -456,6 +461,7 @@ ViewToKernel = (
     | AskServer
     | TestModel
     | ChooseModel
+    | ForgetModel
     | Servers
     | Sessions
     | Branches
@@ -676,12 +682,14 @@ class ModelsPage(Answer):
     """The chat's model, and all that can be chosen.
 
     `address` is that of one's own server, without a login. `origin` says what named the
-    model, `window` is its context window, and `trial` the small model that needs none.
+    model, `always` is the one chosen for new chats, `window` is its context window, and
+    `trial` the small model that needs none.
     """
 
     model: str
     address: str
     origin: str
+    always: str
     window: Amount | None
     is_assumed: bool
     is_locked: bool

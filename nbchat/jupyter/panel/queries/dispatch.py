@@ -45,6 +45,7 @@ from nbchat.jupyter.panel.queries.history import (
 )
 from nbchat.jupyter.panel.queries.models import (
     model_chosen,
+    model_forgotten,
     model_tested,
     models_page,
     server_models,
@@ -138,6 +139,8 @@ class Queries:
                 return lambda _agent: model_tested(models(), question)
             case protocol.ChooseModel():
                 return lambda agent: self._chosen(agent, models(), question)
+            case protocol.ForgetModel():
+                return lambda _agent: model_forgotten(models())
         return None
 
     def _chosen(

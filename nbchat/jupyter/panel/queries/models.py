@@ -24,6 +24,7 @@ def models_page(
         model=displayable(provider.name),
         address=own.endpoint.url if own is not None and own.own_address else "",
         origin=models.origin(agent),
+        always=models.for_new_chats,
         window=info.window,
         is_assumed=info.is_assumed,
         is_locked=models.is_locked,
@@ -72,6 +73,11 @@ def model_chosen(
         unlisted=chosen.unlisted,
     )
     return protocol.ModelChosen(text)
+
+
+def model_forgotten(models: "Models") -> protocol.ModelChosen:
+    """Choose no model for new chats any more."""
+    return protocol.ModelChosen(models.forget())
 
 
 def _provider(known: "KnownProvider") -> protocol.ModelProvider:

@@ -31,6 +31,8 @@ export class ModelDialog extends Dialog {
     this.servers = new Map(); // what servers said, by the section they are in
     this.asked = OWN;
     this.isForWindow = false;
+    /** @type {string | null} */
+    this.always = null; // what new chats start with once the kernel has answered
     /** @type {(Chosen & { always: boolean }) | null} */
     this.refused = null;
     this.current = tag("section", "nbc-model-current", { "aria-label": "In use" });
@@ -104,6 +106,7 @@ export class ModelDialog extends Dialog {
   choose({ model, address }, unlisted = false) {
     if (!model || this.panel.isGone || this.panel.state.is_busy) return;
     const always = this.scope.value === "always";
+    this.always = always ? model : null;
     this.refused = { model, address, always };
     this.status.textContent = `Connecting to ${model} …`;
     this.panel.send({ type: "choose_model", model, address, always, unlisted, token: this.newToken() });
@@ -121,8 +124,9 @@ export class ModelDialog extends Dialog {
     }
     if (message.type === "model_chosen") {
       this.panel.announcer.speak([message.text]);
+      if (this.always === null || !this.page) this.close();
+      else this.show({ ...this.page, always: this.always });
       this.status.textContent = message.text;
-      if (!this.scope.value) this.close();
     }
   }
 
@@ -161,13 +165,16 @@ export class ModelDialog extends Dialog {
     const { page } = this;
     this.current.hidden = !page;
     if (!page) return;
-    const { model, address, window, is_assumed: isAssumed, origin } = page;
+    const { model, address, window, is_assumed: isAssumed, origin, always } = page;
     const facts = [address, origin].filter(Boolean).join(" · ");
     const size = window ? `${tokens(window)} context window${isAssumed ? " (assumed)" : ""}` : "";
     const change = button("nbc-model-change", "Change", "Set the context window of this model");
     const row = tag("div", "nbc-model-row", {}, tag("code", "nbc-model-name", {}, model), testButton({ model, address }));
     const about = tag("div", "nbc-model-facts", {}, size, " ", change);
-    this.current.replaceChildren(heading("In use", ""), row, about, tag("div", "nbc-model-facts", {}, facts));
+    const forget = button("nbc-model-forget", "Forget", "Start new chats without this choice");
+    const kept = tag("div", "nbc-model-facts", {}, `New chats start with ${always}. `, forget);
+    kept.hidden = !always;
+    this.current.replaceChildren(heading("In use", ""), row, about, tag("div", "nbc-model-facts", {}, facts), kept);
   }
 
   drawOwn() {
@@ -271,6 +278,10 @@ export class ModelDialog extends Dialog {
     }
     const change = pressedIn(event, ".nbc-model-change");
     if (change) this.askWindow(change);
+    if (pressedIn(event, ".nbc-model-forget")) {
+      this.always = "";
+      this.panel.send({ type: "forget_model", token: this.newToken() });
+    }
   }
 
   /** @param {HTMLButtonElement} opener */
