@@ -59,7 +59,7 @@ from nbchat.jupyter.notebook_page import NO_PAGE
 from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.notebook_undo import NotebookUndo
 from nbchat.jupyter.panel.chat_ui import ChatUI
-from nbchat.jupyter.panel.queries.choices import FIX
+from nbchat.jupyter.panel.queries import FIX
 from nbchat.jupyter.shell_contents import (
     RunningCell,
     ShellContents,

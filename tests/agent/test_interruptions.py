@@ -23,7 +23,7 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.turns import turns
 from nbchat.errors import ConnectionFailed
-from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.jupyter.panel.panel_state import PanelState
 from nbchat.providers.base import ReplyStream, Request
 from nbchat.providers.model_info import Prices
 from nbchat.providers.tokens import TokenCounter

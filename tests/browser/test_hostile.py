@@ -18,8 +18,7 @@ from playwright.sync_api import Dialog, Locator, Page, expect
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.jupyter.panel.queries import history
-from nbchat.jupyter.panel.view_model import transcript_items
+from nbchat.jupyter.panel import queries, transcript
 from nbchat.storage.export import exported
 
 OpenNotebook = Callable[..., Notebook]
@@ -275,9 +274,9 @@ def watch(
     page: Page, panel_server: PanelServer, monkeypatch: pytest.MonkeyPatch
 ) -> Watch:
     """A watch on the blank page, where a panel shows all of its transcript at once."""
-    monkeypatch.setattr(transcript_items, "PAGE_ITEMS", 10**9)
-    monkeypatch.setattr(transcript_items, "PAGE_CHARACTERS", 10**9)
-    monkeypatch.setattr(history, "MOST_SESSIONS", 10**9)
+    monkeypatch.setattr(transcript, "PAGE_ITEMS", 10**9)
+    monkeypatch.setattr(transcript, "PAGE_CHARACTERS", 10**9)
+    monkeypatch.setattr(queries, "MOST_SESSIONS", 10**9)
     return Watch(page, panel_server.url)
 
 

@@ -13,7 +13,7 @@ from nbchat.conversation.entries import EXCLUDED_TEXT, Entry
 from nbchat.conversation.events import Compacted, CompactionUndone, Event
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
-from nbchat.jupyter.panel.queries.history import history_page
+from nbchat.jupyter.panel.queries import history_page
 from nbchat.providers import anthropic as anthropic_wire
 from nbchat.providers.base import Request
 from nbchat.rendering.banners import compaction_html, compaction_text, notice_text

@@ -99,7 +99,7 @@ from nbchat.cli.main import main
 from nbchat.storage.factory import build_agent
 from nbchat.chat.live_changes import LiveSettings
 from nbchat.config.layers import settings
-from nbchat.jupyter.panel.queries.choices import settings_list
+from nbchat.jupyter.panel.queries import settings_list
 from nbchat.storage.store import SessionStore
 
 assert build_agent().max_steps == 7

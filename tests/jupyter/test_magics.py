@@ -803,7 +803,7 @@ def test_the_panel_knows_the_notebook_and_the_commands(shell):
     agent_with(shell)
     shell.run_cell("prices = [1]")
     panel = shell.run_line_magic("chat", "")
-    offered = panel._queries.find(Complete("t"))(panel.agent)
+    offered = panel._queries.answer(panel.agent, Complete("t"))
     assert Completion("prices", "list") in offered.names
     assert "policy" in [each.name for each in offered.commands]
 

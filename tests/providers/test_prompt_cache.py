@@ -14,7 +14,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.tools import tool
 from nbchat.conversation.turn_costs import turn_costs
-from nbchat.jupyter.panel.view_model.transcript import _cost_text
+from nbchat.jupyter.panel.transcript import _cost_text
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request, wire_text
 from nbchat.providers.model_info import model_info

@@ -7,7 +7,7 @@ from hostile import FAMILIES, PAYLOADS, PLACES, assert_harmless, markdowns
 
 from nbchat.chat.chat_events import CommandReplied
 from nbchat.conversation.events import TextDelta, ThinkingDelta, TurnFailed
-from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.jupyter.panel.panel_state import PanelState
 
 EACH_FAMILY = pytest.mark.parametrize("family", FAMILIES)
 

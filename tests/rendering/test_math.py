@@ -5,7 +5,7 @@ import re
 import pytest
 from cpu_time import CpuTime
 
-from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.jupyter.panel.panel_state import PanelState
 from nbchat.rendering.markdown import markdown_html
 from nbchat.rendering.math import (
     BUDGET,

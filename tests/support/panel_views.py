@@ -13,7 +13,7 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import RunnerEvent
 from nbchat.conversation.events import Event
 from nbchat.jupyter.panel.chat_ui import ChatUI
-from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.jupyter.panel.panel_state import PanelState
 from nbchat.providers.model_info import Prices
 from nbchat.testing import Line, ScriptedProvider
 

@@ -32,12 +32,17 @@ from nbchat.errors import NbchatError
 from nbchat.jupyter.notebook_page import PageRequests
 from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.frontend import script, style
+from nbchat.jupyter.panel.panel_state import PanelState
+from nbchat.jupyter.panel.previews import Previews
 from nbchat.jupyter.panel.protocol import Request, Said, UndoCells
-from nbchat.jupyter.panel.queries.choices import CommandList, Settings
-from nbchat.jupyter.panel.queries.dispatch import Queries, UseKey, answer_soon
-from nbchat.jupyter.panel.queries.history import Store
-from nbchat.jupyter.panel.queries.previews import Previews
-from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.jupyter.panel.queries import (
+    CommandList,
+    Queries,
+    Settings,
+    Store,
+    UseKey,
+    answer_soon,
+)
 from nbchat.jupyter.panel.view_sync import ViewSync
 from nbchat.jupyter.shell_contents import contents_of_notebook
 
@@ -302,8 +307,7 @@ class ChatUI(anywidget.AnyWidget):
             case protocol.Earlier(token, before):
                 self._sync.show_earlier(token, before)
             case protocol.Question() as question:
-                if query := self._queries.find(question):
-                    answer_soon(query, lambda: self.agent, question.token, self.send)
+                answer_soon(self._queries, lambda: self.agent, question, self.send)
             case protocol.NotebookAnswer() as answer:
                 self.page.receive(answer)
             case None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
-from nbchat.jupyter.panel.view_model.transcript_items import Operation
+from nbchat.jupyter.panel.transcript import Operation
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from types import FrameType
 from nbchat import Agent
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.jupyter.panel.queries.context import context_parts
+from nbchat.jupyter.panel.queries import context_parts
 from nbchat.testing import ScriptedProvider
 
 

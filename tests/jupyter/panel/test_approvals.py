@@ -16,7 +16,7 @@ from nbchat.chat.chat_events import ApprovalsPending
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import EntryAdded
 from nbchat.errors import NbchatError
-from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.jupyter.panel.panel_state import PanelState
 from nbchat.rendering.arguments import with_invisibles_escaped
 from nbchat.rendering.entries import waiting_html
 from nbchat.testing import Line, ScriptedProvider, ScriptedReply, calls, says

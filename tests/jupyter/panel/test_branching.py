@@ -16,8 +16,8 @@ from nbchat.conversation.events import Branched
 from nbchat.conversation.pastes import pasted_texts, typed_text
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import attachments_start
-from nbchat.jupyter.panel.protocol import received
-from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.jupyter.panel.panel_state import PanelState
+from nbchat.jupyter.panel.protocol import Refused, received
 from nbchat.rendering.banners import notice_html, notice_text
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
@@ -206,16 +206,15 @@ def test_the_state_lists_pins_and_excluded_positions(panel):
     assert (state["pins"], state["excluded"]) == ([], [])
 
 
-def test_queries_for_sessions_models_summary_and_messages_are_known(panel):
+def test_queries_for_sessions_models_and_messages_are_answered(panel):
     for question in (
         {"type": "sessions", "query": ""},
         {"type": "models"},
-        {"type": "summary"},
         {"type": "message", "position": 0},
         {"type": "message", "position": 1},
     ):
         asked = received({**question, "token": "t"})
-        assert panel._queries.find(asked) is not None
+        assert not isinstance(panel._queries.answer(panel.agent, asked), Refused)
     for question in (
         {"type": "sessions"},
         {"type": "message"},

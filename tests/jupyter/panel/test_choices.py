@@ -8,7 +8,7 @@ from notebook_desk import Desk
 from panel_protocol import known
 
 from nbchat.agent.agent import Agent
-from nbchat.jupyter.panel.queries.choices import (
+from nbchat.jupyter.panel.queries import (
     MOST_NAMES,
     completions,
     paths_list,

@@ -13,7 +13,7 @@ from nbchat.compaction.policies import Policy
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
-from nbchat.jupyter.panel.queries.context import (
+from nbchat.jupyter.panel.queries import (
     compaction_plan,
     context_parts,
     current_summary,

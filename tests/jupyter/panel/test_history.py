@@ -12,7 +12,7 @@ from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel.protocol import MessageText
-from nbchat.jupyter.panel.queries.history import (
+from nbchat.jupyter.panel.queries import (
     MOST_SESSIONS,
     PAGE_ENTRIES,
     history_page,

@@ -8,7 +8,7 @@ from nbchat.agent.agent import Agent
 from nbchat.conversation.entries import Compaction, Entry, Fact
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
-from nbchat.jupyter.panel.queries.context import Quotes, memory_view
+from nbchat.jupyter.panel.queries import Quotes, memory_view
 from nbchat.testing import ScriptedProvider
 
 SAID = (

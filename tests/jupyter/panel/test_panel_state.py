@@ -40,7 +40,7 @@ from nbchat.conversation.events import (
 from nbchat.conversation.rules_file import RulesFile
 from nbchat.conversation.session import Session
 from nbchat.errors import RequestRefused
-from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.jupyter.panel.panel_state import PanelState
 from nbchat.testing import ScriptedProvider, fails, says
 
 RECORD = Compaction("c1", 0, 2, "<summary>S</summary>", 5_000, 500, committed_at=2)

@@ -15,8 +15,8 @@ from panel_views import Panel
 
 from nbchat.agent.agent import Agent
 from nbchat.errors import AttachmentError
+from nbchat.jupyter.panel.previews import ERROR_OUTPUT, Previews
 from nbchat.jupyter.panel.protocol import Question, received
-from nbchat.jupyter.panel.queries.previews import ERROR_OUTPUT, Previews
 from nbchat.providers.base import user_text
 from nbchat.rendering.entries import entry_html
 from nbchat.testing import ScriptedProvider, says
@@ -153,9 +153,8 @@ def panel() -> Iterator[Panel]:
 def answer_of(panel: Panel, **question: Any) -> dict[str, Any]:
     """What the panel answers to a view, on the thread that asks."""
     message = received({**question, "token": "t"})
-    asked = panel._queries.find(message) if isinstance(message, Question) else None
-    assert asked is not None
-    return known(asked(panel.agent))
+    assert isinstance(message, Question)
+    return known(panel._queries.answer(panel.agent, message))
 
 
 def test_queries_for_chips_previews_and_completions_are_answered(panel: Panel) -> None:

@@ -28,7 +28,7 @@ from nbchat.conversation.events import (
     TurnFinished,
 )
 from nbchat.conversation.session import Session
-from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.jupyter.panel.panel_state import PanelState
 from nbchat.rendering.entries import entry_html
 from nbchat.testing import calls, says
 

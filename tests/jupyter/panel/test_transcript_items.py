@@ -34,8 +34,8 @@ from nbchat.conversation.events import (
     TurnFinished,
 )
 from nbchat.conversation.session import Session
-from nbchat.jupyter.panel.view_model.panel_state import PanelState
-from nbchat.jupyter.panel.view_model.transcript_items import (
+from nbchat.jupyter.panel.panel_state import PanelState
+from nbchat.jupyter.panel.transcript import (
     PAGE_CHARACTERS,
     PAGE_ITEMS,
     Items,

@@ -24,7 +24,7 @@ from nbchat.conversation.events import (
     TextDelta,
 )
 from nbchat.conversation.session import Session
-from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.jupyter.panel.panel_state import PanelState
 from nbchat.jupyter.panel.view_sync import Send, ViewSync
 from nbchat.testing import ScriptedProvider, says
 

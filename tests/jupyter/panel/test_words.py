@@ -11,7 +11,7 @@ from nbchat.compaction.policies import PRESETS
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.jupyter.panel import frontend
-from nbchat.jupyter.panel.queries.context import context_parts
+from nbchat.jupyter.panel.queries import context_parts
 from nbchat.rendering.banners import divider_html
 from nbchat.testing import ScriptedProvider
 

@@ -5,7 +5,7 @@
 
 /** @typedef {{ text: string, error?: { traceback: string, source: string } }} Composed */
 
-const ERROR = "application/vnd.jupyter.error"; // as nbchat.jupyter.panel.queries.previews knows it
+const ERROR = "application/vnd.jupyter.error"; // as nbchat.jupyter.panel.previews knows it
 
 export class Beside {
   /** @param {ChatPanel} panel */

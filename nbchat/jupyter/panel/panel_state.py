@@ -52,8 +52,7 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import compactions_usage, usage_text
-from nbchat.jupyter.panel.view_model.transcript import TranscriptView
-from nbchat.jupyter.panel.view_model.transcript_items import Operation
+from nbchat.jupyter.panel.transcript import Operation, TranscriptView
 from nbchat.providers.connect import EMBEDDED_MODEL, problem_of
 from nbchat.rendering.banners import progress_text
 from nbchat.rendering.entries import listing_html, note_html, summary_html

@@ -1,1 +1,0 @@
-"""Queries of views, and their answers; a query changes nothing."""

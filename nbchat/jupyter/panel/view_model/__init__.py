@@ -1,1 +1,0 @@
-"""What views show, computed from all events and kept in the kernel."""
