@@ -65,9 +65,15 @@ interface Renderer extends Widget {
   renderModel(model: { data: Record<string, unknown> }): Promise<void>;
 }
 
+interface OutputArea {
+  widgets: readonly { children(): Iterable<Widget & Partial<Renderer>> }[];
+  model: { get(index: number): { data: Record<string, unknown> } };
+}
+
 interface NotebookPanel extends Widget {
   sessionContext: SessionContext;
   content: {
+    widgets: readonly { outputArea?: OutputArea }[]; // cells
     activeCell: Cell | null;
     activeCellChanged: Signal;
     activeCellIndex: number;

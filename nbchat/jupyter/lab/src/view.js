@@ -7,6 +7,11 @@ const WIDGET = "application/vnd.jupyter.widget-view+json";
 const TARGET = "nbchat-side"; // of the kernel's messages, as in nbchat.jupyter.kernel_chat
 const PATIENCE_MILLISECONDS = 1500; // until a line says what an opening waits for
 
+// ipywidgets 8.1 asks for a model for two seconds. What comes in the last tenth of a second
+// of these it doesn't see, and says for good that it's not there.
+const GIVEN_UP = "Error displaying widget: model not found";
+const GIVEN_UP_MILLISECONDS = 2500;
+
 /** @type {Record<string, string>} */
 const INTERRUPTED = {
   restarting: "The kernel is restarting.",
@@ -52,6 +57,8 @@ export class ChatView extends Panel {
     this.attempt = 0;
     this.isInterrupted = false; // the kernel has ended since the chat was opened
     this.isSettled = false; // the widgets of the notebook are restored in this page
+    /** @type {Promise<void> | null} */
+    this.settling = null; // while they are
     this.wantsFocus = false;
     this.addClass("nbchat-view");
     this.note.addClass("nbchat-note");
@@ -85,24 +92,45 @@ export class ChatView extends Panel {
       this.forget(INTERRUPTED[status], status === "dead" ? ["restart"] : []);
     }
     if (status !== "idle") return;
-    if (!this.isSettled) void this.settle();
+    void this.settle();
     // Not at each idle: our own request ends in one.
     if (this.isInterrupted && this.isVisible) void this.open();
   }
 
+  /** Once for each kernel: wait until the widgets of the notebook are restored. */
+  async settle() {
+    const { kernel } = this;
+    if (!kernel || this.isSettled) return;
+    this.settling ??= this.restored(kernel).finally(() => (this.settling = null));
+    await this.settling;
+  }
+
   // While JupyterLab restores the widgets of a notebook, a request on a subshell would mix
   // up their replies, and all would be dead. It asks the kernel twice, as is done here.
-  async settle() {
-    const kernel = this.kernel;
-    if (!kernel) return;
+  /** @param {Kernel} kernel */
+  async restored(kernel) {
     this.listen(kernel);
     try {
       const { language_info: language } = await kernel.info;
-      this.notebook.node.classList.toggle("nbchat-other-language", language.name !== "python");
+      const isOther = language.name !== "python";
+      this.notebook.node.classList.toggle("nbchat-other-language", isOther);
+      if (isOther) return;
       for (let round = 0; round < 2; round += 1) await kernel.requestCommInfo({ target_name: TARGET });
       this.isSettled = kernel === this.kernel;
+      setTimeout(() => this.isDisposed || this.revive(), GIVEN_UP_MILLISECONDS);
     } catch {
       // canceled: the kernel ended
+    }
+  }
+
+  /** Draw widgets of the notebook that were given up while they came. */
+  revive() {
+    for (const { outputArea } of this.notebook.content.widgets) {
+      outputArea?.widgets.forEach((output, index) => {
+        for (const renderer of output.children()) {
+          if (renderer.node.textContent === GIVEN_UP) void renderer.renderModel?.(outputArea.model.get(index));
+        }
+      });
     }
   }
 
@@ -157,7 +185,6 @@ export class ChatView extends Panel {
     if (this.shownFor === kernel.id) return;
     this.isInterrupted = false;
     this.forget("Opening the chat.");
-    const isBeside = this.isBusy && this.isSettled && Boolean(kernel.supportsSubshells);
     const slow = setTimeout(() => isOld() || this.say(WAITING[kernel.status] ?? WAITING.busy), PATIENCE_MILLISECONDS);
     try {
       const { language_info: language } = await kernel.info;
@@ -165,6 +192,9 @@ export class ChatView extends Panel {
       if (language.name !== "python") {
         return this.forget(`This notebook runs ${language.name}. nbchat works in Python notebooks.`);
       }
+      await this.settle(); // or it might come between the requests that restore widgets
+      if (isOld()) return;
+      const isBeside = this.isBusy && this.isSettled && Boolean(kernel.supportsSubshells);
       const opened = await openChat(kernel, { isBeside });
       if (isOld()) return;
       if ("modelId" in opened) await this.draw(opened.modelId, kernel.id);
