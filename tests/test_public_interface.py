@@ -47,7 +47,7 @@ SIGNATURES = {
     "cell_changes",
     "build_agent": "config * tools system tool_choice approve session store namespace "
     "connects_later",
-    "map_agents": "make_agent rows * key prompt output workers executor budget store "
+    "map_agents": "make_agent rows * key prompt output samples workers executor budget store "
     "name redo_changed on_error batch start",
     "MapRun.wait": "self timeout_seconds",
     "MapRun.table": "self * wait",

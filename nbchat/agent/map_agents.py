@@ -17,7 +17,15 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Sized,
+)
 from concurrent.futures import (
     BrokenExecutor,
     Executor,
@@ -26,47 +34,47 @@ from concurrent.futures import (
     ThreadPoolExecutor,
 )
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pickle import PickleError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.batch_driver import POLL_SECONDS, BatchDriver, check_batches
 from nbchat.agent.budget import Budget, check_price, meter_of
 from nbchat.agent.live_output import LiveDisplay, live_display
-from nbchat.agent.map_results import (
-    CHANGED_NOTES,
-    Agreement,
-    Counts,
-    Estimate,
-    MemoryResults,
-    Result,
-    Results,
-    ResultStore,
-    agreement_of,
-    table_of,
-)
 from nbchat.agent.map_rows import (
+    DOUBTS,
     MOST_RETRIES,
     Control,
     MakeAgent,
-    Prompts,
+    Part,
+    Plan,
+    Result,
+    Results,
+    ResultStore,
     Row,
     RowTask,
+    Steps,
+    field_of,
     first_agent,
     pause_before,
+    read_rows,
     recipe_of,
+    row_steps,
     run_row,
-    session_id_of,
 )
 from nbchat.agent.structured_output import output_type
 from nbchat.conversation.entries import Usage, html_table
+from nbchat.conversation.events import RequestQueued
 from nbchat.conversation.returned_values import error_line
-from nbchat.errors import ConfigError, StoreError
-from nbchat.providers.base import fixed_texts
+from nbchat.conversation.turn_costs import usage_text
+from nbchat.errors import ConfigError, ProviderError, Stopped, StoreError
+from nbchat.providers.base import Provider, Reply, ReplyStream, Request, fixed_texts
 from nbchat.providers.tokens import TOKEN_BYTES, most_tokens
+
+if TYPE_CHECKING:
+    from nbchat.providers.batches import Batches, Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +91,7 @@ PROBE_SECONDS = 2.0
 FIRST_ROWS, ALIKE = 20, 10
 """A run stops when so many of its first rows fail with one cause."""
 
-LEAST_MEASURED, MEASURED_SPREAD = 5, 0.25
+LEAST_MEASURED, MEASURED_RANGE = 5, (0.75, 1.25)
 """Finished rows from which an estimate is made of what they took, and its range."""
 
 ANSWER_TOKENS, REQUEST_SECONDS = (30, 500), (1.0, 10.0)
@@ -101,19 +109,41 @@ LOOKED_UP = 200
 UNSENDABLE = (PickleError, TypeError, AttributeError)
 """Of a row that cannot be sent to another process."""
 
-Arrived = queue.SimpleQueue[tuple[RowTask, Future[Result]]]
-
 UNFINISHED = ("stopped", "budget")
 """Stop reasons after which a repeated run continues the row."""
+
+CHANGED_NOTES = {
+    (False, False): "",
+    (True, False): "The input has changed since.",
+    (False, True): "The agent or the output type has changed since.",
+    (True, True): "The input and the agent or output type have changed since.",
+}
+"""Notes on a finished row, by whether its input and its recipe have changed."""
+
+TOGETHER = 2_000
+"""Rows whose sessions are in memory at once; the next ones have batches of theirs."""
+
+ATTEMPTS = 4
+"""Times that a request is sent whose batch expired, whose server was overloaded or has
+refused content of it, which is then left out."""
+
+POLL_SECONDS = 30.0
+"""Between two questions whether a batch is ready."""
+
+BAR_LENGTH = 20
+MINUTE, HOUR = 60, 3_600
+
+Arrived = queue.SimpleQueue[tuple[RowTask, Future[Result]]]
 
 
 def map_agents(
     make_agent: MakeAgent,
     rows: Iterable[Any],
     *,
-    key: str | Callable[[Any], object] | None = None,
-    prompt: str | Callable[[Any], str] | None = None,
+    key: Part = None,
+    prompt: Part = None,
     output: Any = None,
+    samples: int = 1,
     workers: int = DEFAULT_WORKERS,
     executor: Executor | None = None,
     budget: Budget | None = None,
@@ -128,30 +158,29 @@ def map_agents(
 
     `make_agent` is a function that makes an agent (of nothing, or of the row), or an
     agent that is repeated. Rows are dictionaries, objects, texts, or a DataFrame; `key`
-    and `prompt` are fields of them or functions. `executor` is any of
-    `concurrent.futures`, such as processes or Dask's `client.get_executor()`; without
-    it there are `workers` threads. `store` keeps sessions and results by `name`, which
-    is that of `make_agent` by default, so that the same call continues where it ended.
-    Finished rows whose input, agent or `output` has changed are kept and named, or with
-    `redo_changed` done again. `on_error` gets each failed row. `batch` sends all
-    requests, those after tool calls too, through the batch API of OpenAI or Anthropic:
-    at half the price, within a day; a number is the seconds between two looks. Tools
-    then run one after the other in this process. With `start=False` nothing is asked
-    until `resume()`.
+    and `prompt` are fields of them or functions. With `samples=2` each row is asked
+    twice, and `review` names those whose answers differ; the first answer is the row's.
+    `executor` is any of `concurrent.futures`, such as processes or Dask's
+    `client.get_executor()`; without it there are `workers` threads. `store` keeps
+    sessions and results by `name`, which is that of `make_agent` by default, so that
+    the same call continues where it ended. Finished rows whose input, agent or `output`
+    has changed are kept and named, or with `redo_changed` done again. `on_error` gets
+    each failed row. `batch` sends all requests, those after tool calls too, through the
+    batch API of OpenAI or Anthropic: at half the price, within a day; a number is the
+    seconds between two looks. Tools then run one after the other in this process. With
+    `start=False` nothing is asked until `resume()`.
 
     Raises ConfigError for what would fail in every row, such as an unknown model: for
     that the first row is asked alone, and waited for up to two seconds.
     """
-    _check(make_agent, rows, workers)
-    output_type(output)  # raises ConfigError
+    _check(make_agent, rows, output, min(workers, samples))
+    name = name or getattr(make_agent, "__qualname__", "") or "agents"
     run = MapRun(
-        Prompts(make_agent, rows, key, prompt),
-        Control(meter_of(budget)),
-        output=output,
+        Plan(name, make_agent, output, samples, store, Control(meter_of(budget))),
+        partial(read_rows, rows, key, prompt),
+        len(rows) if isinstance(rows, Sized) else None,
         workers=workers,
         executor=executor,
-        store=store,
-        name=name or getattr(make_agent, "__qualname__", "") or "agents",
         redo_changed=redo_changed,
         on_error=on_error,
         batch=batch,
@@ -159,9 +188,9 @@ def map_agents(
     return run.begin() if start else run
 
 
-def _check(make_agent: MakeAgent, rows: Iterable[Any], workers: int) -> None:
-    if workers < 1:
-        raise ConfigError(f"workers={workers} is too few. Use at least 1.")
+def _check(make_agent: MakeAgent, rows: Iterable[Any], output: Any, least: int) -> None:
+    if least < 1:
+        raise ConfigError(f"workers and samples can't be {least}. Use at least 1.")
     if not isinstance(make_agent, Agent) and not callable(make_agent):
         raise ConfigError(
             f"make_agent can't be {make_agent!r}. Use a function or an Agent."
@@ -170,6 +199,7 @@ def _check(make_agent: MakeAgent, rows: Iterable[Any], workers: int) -> None:
         raise ConfigError(
             f"rows can't be {type(rows).__name__}. Use a DataFrame or a list."
         )
+    output_type(output)  # raises ConfigError
 
 
 class MapRun:
@@ -177,39 +207,38 @@ class MapRun:
 
     def __init__(
         self,
-        prompts: Prompts,
-        control: Control,
+        plan: Plan,
+        read: Callable[[], Iterator[Row]],
+        total: int | None,
         *,
-        output: Any,
         workers: int,
         executor: Executor | None,
-        store: ResultStore | None,
-        name: str,
         redo_changed: bool,
         on_error: Callable[[Result], object] | None,
         batch: bool | float,
     ) -> None:
-        self.name = name
-        self.counts = Counts(prompts.total)
+        """`read` reads the rows, of which there are `total` if they can be counted."""
+        self.name = plan.name
+        self.counts = Counts(total)
         """How many rows are finished, failed, skipped and running, and their cost."""
         self.changed: dict[str, str] = {}
         """Finished keys whose input, agent or `output` has changed, with which."""
         self.problem = ""
         """Why the run ended early, or runs in another way."""
         self._has_failed = False
-        self._prompts = prompts
-        self._control = control
-        self._output = output
+        self._read = read
+        self._control = plan.control
         self._workers = workers
         self._executor = executor
-        self._store = store
-        self._results: Results = store.results(name) if store else MemoryResults()
         self._redo_changed = redo_changed
         self._on_error = on_error
         self._batch = batch
-        agent = self._checked_agent()
-        self._first_agent = agent
-        self._recipe = recipe_of(agent, prompts.make_agent, output) if agent else ""
+        self._rows = read()
+        self._first_agent = agent = self._checked_agent(plan.make_agent)
+        recipe = recipe_of(agent, plan.make_agent, plan.output) if agent else ""
+        self._plan = replace(plan, recipe=recipe)
+        store = plan.store
+        self._results: Results = store.results(plan.name) if store else MemoryResults()
         self._new = self._new_tasks()
         self._seen: set[int] = set()
         """A number for each key: about 80 bytes a row, all that grows with the rows."""
@@ -226,20 +255,34 @@ class MapRun:
         self._thread: threading.Thread | None = None
         self._display: LiveDisplay | None = None
 
+    def _checked_agent(self, make_agent: MakeAgent) -> Agent | None:
+        """The first row's agent; raises ConfigError for what fails in every row."""
+        row = next(self._rows, None)
+        if row is None:
+            return None
+        self._rows = chain([row], self._rows)
+        agent = first_agent(make_agent, row)
+        if self._control.meter is not None:
+            check_price(self._control.meter, agent.provider)
+        if self._batch:
+            _batches_of(agent.provider)
+        return agent
+
     def __repr__(self) -> str:
         """The progress on one line."""
         return f"<MapRun {self.name}, {self.state}: {self.counts.text}>"
 
     def _repr_html_(self) -> str:
         failures = self._newest_failures.copy()  # rows may fail meanwhile
+        is_measured = self.counts.worked >= LEAST_MEASURED and self.counts.total
         rows = {
             "State": self.state,
             "Progress": self.counts.text,
             "Rate": self.counts.rate_text(is_running=self.is_running),
             "Cost": self.counts.cost_text,
-            "Estimate": self._estimate_text,
+            "Estimate": self.is_running and is_measured and repr(self.estimate()),
             "Errors": "\n".join(f"{each.key}: {each.error}" for each in failures),
-            "Note": self._note,
+            "Note": "\n".join(self._notes),
         }
         shown = {name: text for name, text in rows.items() if text}
         return html_table(f"Run {self.name}", shown)
@@ -255,26 +298,27 @@ class MapRun:
             self._display = display
             display.follow(self)
 
-    def _checked_agent(self) -> Agent | None:
-        """The first row's agent; raises ConfigError for what fails in every row."""
-        row = self._prompts.first()
-        if row is None:
-            return None
-        agent = first_agent(self._prompts.make_agent, row)
-        if (meter := self._control.meter) is not None:
-            check_price(meter, agent.provider)
-        if self._batch:
-            check_batches(agent.provider)
-        return agent
-
-    def begin(self) -> "MapRun":
-        """Start; raises ConfigError if the first answer shows that no row can work."""
-        self.resume()
-        self._control.began.wait(PROBE_SECONDS)
-        if self._refusal:
-            self.wait()
-            raise ConfigError(self._refusal)
-        return self
+    @property
+    def _notes(self) -> Iterator[str]:
+        """What a person should know of the run."""
+        if self.problem:
+            yield self.problem
+        if not self.is_running:
+            if self._is_out_of_budget and not self._is_complete:
+                more = "the same call with a larger budget"
+                yield (
+                    f"{more.capitalize()} continues."
+                    if self._plan.store
+                    else f"With a store, {more} would continue."
+                )
+            if count := len(self._failed):
+                rows = "1 row" if count == 1 else f"{count:,} rows"
+                yield f"{rows} failed. run.retry_failed() tries them again."
+        if count := len(self.changed):
+            rows = "1 finished row is" if count == 1 else f"{count:,} finished rows are"
+            yield (
+                f"{rows} out of date (run.changed). redo_changed=True runs them again."
+            )
 
     @property
     def state(self) -> str:
@@ -295,6 +339,25 @@ class MapRun:
     def is_running(self) -> bool:
         """Whether rows are being worked on."""
         return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether each row has a result; unknown for rows that cannot be counted."""
+        return self.counts.total is not None and self.counts.over >= self.counts.total
+
+    @property
+    def _is_out_of_budget(self) -> bool:
+        meter = self._control.meter
+        return meter is not None and meter.is_used_up
+
+    def begin(self) -> "MapRun":
+        """Start; raises ConfigError if the first answer shows that no row can work."""
+        self.resume()
+        self._control.began.wait(PROBE_SECONDS)
+        if self._refusal:
+            self.wait()
+            raise ConfigError(self._refusal)
+        return self
 
     def wait(self, timeout_seconds: float | None = None) -> "MapRun":
         """Block until the run ends, or for so long; an interrupt stops the run."""
@@ -337,12 +400,7 @@ class MapRun:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The results so far as dictionaries, in the order of the rows."""
-        found: Results = self._results
-        if held := self._first.held:
-            found = MemoryResults(found)
-            for _, each in held:
-                found.put(each)
-        return map(Result.as_row, found)
+        return map(Result.as_row, self._results)
 
     def table(self, *, wait: bool = True) -> Any:
         """A DataFrame: key, fields of the value, stop_reason, error, tokens, session.
@@ -351,90 +409,32 @@ class MapRun:
         """
         if wait:
             self.wait()
-        return table_of(self.rows(), self._value_columns)
+        return _table_of(self.rows(), self._value_columns)
 
-    def estimate(self) -> Estimate:
-        """What all rows together take; asks no model.
+    def review(self, *, field: str = "") -> Any:
+        """A DataFrame to look through, with the reason for it in `doubt`.
 
-        Before the first rows by their length, with a range that is wide where there are
-        tools; by what they took once five are done. Raises ConfigError where the rows
-        cannot be counted.
-        """
-        total, done = self.counts.total, self.counts.worked
-        if total is None:
-            raise ConfigError(
-                "These rows can't be counted, because they are read one by one. Pass a "
-                "list or a DataFrame."
-            )
-        if done >= LEAST_MEASURED:
-            return self._measured(total, done)
-        agent = self._first_agent
-        if agent is None:
-            return Estimate(0, (0, 0), (0.0, 0.0), (0.0, 0.0))
-        sample = [row.prompt for row in islice(self._prompts.again(), LOOKED_UP)]
-        prompt = sum(map(most_tokens, sample)) // len(sample)
-        schema = most_tokens(repr(self._output_schema))
-        fixed = sum(map(most_tokens, fixed_texts(agent.system, agent.tools)))
-        asked = (prompt + schema + fixed) // TOKEN_BYTES
-        tools = len(agent.tools)
-        requests = (1, 1) if not tools else (2, 2 + tools)
-        return self._estimated(agent, total, asked, requests)
-
-    def _estimated(
-        self, agent: Agent, total: int, asked: int, requests: tuple[int, int]
-    ) -> Estimate:
-        uses = [
-            Usage(total * each * asked, total * each * answer)
-            for each, answer in zip(requests, ANSWER_TOKENS, strict=True)
-        ]
-        budget = self._control.meter and self._control.meter.budget
-        prices = (budget and budget.prices) or agent.provider.info().prices
-        share = BATCH_SHARE if self._batch else 1.0
-        dollars = [share * prices.cost(each) for each in uses] if prices else None
-        seconds = [
-            total * each * one / self._workers / 60
-            for each, one in zip(requests, REQUEST_SECONDS, strict=True)
-        ]
-        return Estimate(
-            total,
-            (uses[0].total_tokens, uses[1].total_tokens),
-            (dollars[0], dollars[1]) if dollars else None,
-            (seconds[0], seconds[1]),
-        )
-
-    def _measured(self, total: int, done: int) -> Estimate:
-        usage, scale = self.counts.usage, total / done
-        spread = (1 - MEASURED_SPREAD, 1 + MEASURED_SPREAD)
-        tokens, minutes = usage.total_tokens * scale, self.counts.seconds * scale / 60
-        return Estimate(
-            total,
-            (round(tokens * spread[0]), round(tokens * spread[1])),
-            (usage.dollars * scale * spread[0], usage.dollars * scale * spread[1])
-            if usage.priced_tokens
-            else None,
-            (minutes * spread[0], minutes * spread[1]),
-            done,
-        )
-
-    @property
-    def _output_schema(self) -> object:
-        wanted = output_type(self._output)
-        return wanted.schema if wanted else ""
-
-    def review(self) -> Any:
-        """A DataFrame to look through: failed and repaired rows first, with `doubt`.
-
-        Its last column, `corrected`, is for a person; `correct` keeps what is in it.
-        Raises ConfigError without pandas.
+        Failed rows come first, then those whose samples disagree in one `field` of the
+        output, its first one by default, then repaired ones. The last column,
+        `corrected`, is for a person; `correct` keeps what is in it. Raises ConfigError
+        without pandas.
         """
         self.wait()
-        order = {"failed": 0, "repaired": 1, "": 2}
-        found = sorted(self._results, key=lambda each: order[each.doubt])
+        name, order = field or self._value_columns[0], (*DOUBTS, "")
+        found = sorted(self._results, key=lambda each: order.index(each.doubt(name)))
         shown = (
-            {"doubt": e.doubt, **e.as_row(), "corrected": e.correction} for e in found
+            {
+                "doubt": each.doubt(name),
+                **each.as_row(),
+                "others": [field_of(other, name) for other in each.others],
+                "corrected": each.correction,
+            }
+            for each in found
         )
-        table = table_of(shown, ["doubt", *self._value_columns])
-        return table[[name for name in table if name != "corrected"] + ["corrected"]]
+        table = _table_of(shown, ["doubt", *self._value_columns])
+        last = ["others"] * (self._plan.samples > 1) + ["corrected"]
+        kept = [each for each in table if each not in ("others", "corrected")]
+        return table[kept + last]
 
     def correct(self, corrections: Any) -> "MapRun":
         """Keep corrected values: by key, or those of a table made by `review`.
@@ -452,7 +452,7 @@ class MapRun:
             self._results.put(replace(result, correction=value))
         return self
 
-    def agreement(self, labels: Any, *, field: str = "") -> Agreement:
+    def agreement(self, labels: Any, *, field: str = "") -> "Agreement":
         """How many rows are as labels say, in all and for each label.
 
         `labels` are values by key (a dictionary or a Series) of one `field` of the
@@ -460,74 +460,83 @@ class MapRun:
         """
         self.wait()
         name = field or self._value_columns[0]
-        return agreement_of(self._results, dict(labels.items()), name)
+        known = {str(key): str(label) for key, label in labels.items()}
+        found: dict[str, tuple[int, int]] = {}
+        for each in self._results:
+            if (label := known.get(each.key)) is not None:
+                right, count = found.get(label, (0, 0))
+                found[label] = (
+                    right + (str(field_of(each.value, name)) == label),
+                    count + 1,
+                )
+        return Agreement(found)
 
     @property
     def _value_columns(self) -> list[str]:
         """The columns of the value, which are there also if every row has failed."""
-        wanted = output_type(self._output)
+        wanted = output_type(self._plan.output)
         is_record = wanted is not None and not wanted.is_wrapped
         return list(wanted.schema["properties"]) if wanted and is_record else ["value"]
 
-    @property
-    def _is_complete(self) -> bool:
-        """Whether each row has a result; unknown for rows that cannot be counted."""
-        return self.counts.total is not None and self.counts.over >= self.counts.total
+    def estimate(self) -> "Estimate":
+        """What all rows together take; asks no model.
 
-    @property
-    def _is_out_of_budget(self) -> bool:
-        meter = self._control.meter
-        return meter is not None and meter.is_used_up
+        Before the first rows by their length, with a range that is wide where there are
+        tools; by what they took once five are done. Raises ConfigError where the rows
+        cannot be counted.
+        """
+        total, done = self.counts.total, self.counts.worked
+        if total is None:
+            raise ConfigError(
+                "These rows can't be counted, because they are read one by one. Pass a "
+                "list or a DataFrame."
+            )
+        if done < LEAST_MEASURED:
+            return self._guess(total)
+        usage, seconds = self.counts.usage, self.counts.seconds
+        scales = [share * total / done for share in MEASURED_RANGE]
+        tokens = [round(each * usage.total_tokens) for each in scales]
+        is_priced = usage.priced_tokens > 0
+        dollars = [each * usage.dollars for each in scales] if is_priced else None
+        minutes = [each * seconds / MINUTE for each in scales]
+        return Estimate(total, tokens, dollars, minutes, done)
 
-    @property
-    def _estimate_text(self) -> str:
-        is_known = self.is_running and self.counts.worked >= LEAST_MEASURED
-        return repr(self.estimate()) if is_known and self.counts.total else ""
-
-    @property
-    def _note(self) -> str:
-        """What a person should know of the run."""
-        notes = (self.problem, self._budget_note, self._failed_note, self._changed_note)
-        return "\n".join(filter(None, notes))
-
-    @property
-    def _failed_note(self) -> str:
-        """How to try the failed rows again."""
-        if self.is_running or not self._failed:
-            return ""
-        count = len(self._failed)
-        rows = "1 row" if count == 1 else f"{count:,} rows"
-        return f"{rows} failed. run.retry_failed() tries them again."
-
-    @property
-    def _budget_note(self) -> str:
-        """How to continue a run whose budget is used up."""
-        if self.is_running or self._is_complete or not self._is_out_of_budget:
-            return ""
-        if self._store is None:
-            return "With a store, the same call with a larger budget would continue."
-        return "The same call with a larger budget continues."
-
-    @property
-    def _changed_note(self) -> str:
-        if not self.changed:
-            return ""
-        count = len(self.changed)
-        rows = "1 finished row is" if count == 1 else f"{count:,} finished rows are"
-        return f"{rows} out of date (run.changed). redo_changed=True runs them again."
+    def _guess(self, total: int) -> "Estimate":
+        """An estimate by the length of the first rows."""
+        agent = self._first_agent
+        if agent is None:
+            return Estimate(0, (0, 0), (0.0, 0.0), (0.0, 0.0))
+        sample = [row.prompt for row in islice(self._read(), LOOKED_UP)]
+        wanted = output_type(self._plan.output)
+        each_time = [repr(wanted.schema)] if wanted else []
+        each_time += fixed_texts(agent.system, agent.tools)
+        units = sum(map(most_tokens, sample)) // len(sample)
+        asked = (units + sum(map(most_tokens, each_time))) // TOKEN_BYTES
+        requests = [total * self._plan.samples * each for each in _requests(agent)]
+        both = [*zip(requests, ANSWER_TOKENS, REQUEST_SECONDS, strict=True)]
+        uses = [Usage(count * asked, count * answer) for count, answer, _ in both]
+        meter, share = self._control.meter, BATCH_SHARE if self._batch else 1.0
+        prices = (meter and meter.budget.prices) or agent.provider.info().prices
+        return Estimate(
+            total,
+            [each.total_tokens for each in uses],
+            [share * prices.cost(each) for each in uses] if prices else None,
+            [count * one / self._workers / MINUTE for count, _, one in both],
+        )
 
     def _drive(self) -> None:
         """Work on all rows, and stop the clock at the end."""
         self.counts.begin()
         try:
             if self._batch:
-                self._drive_batches()
+                seconds = POLL_SECONDS if self._batch is True else float(self._batch)
+                driver = BatchDriver(self._results, self._control.stop, seconds)
+                driver.run(self._next_task, self._take_result)
             else:
                 self._drive_executor()
         except Exception as error:  # noqa: BLE001  # a fault in here, or in a store
             self._fail(error)
         finally:
-            self._keep_held()
             self.counts.end()
             self._control.began.set()
 
@@ -554,11 +563,6 @@ class MapRun:
         """Whether the first row is asked alone."""
         is_early = not self._executor and time.monotonic() < self._probe_end
         return is_early and not self._control.began.is_set()
-
-    def _drive_batches(self) -> None:
-        seconds = POLL_SECONDS if self._batch is True else float(self._batch)
-        driver = BatchDriver(self._results, self._control.stop, seconds)
-        driver.run(self._next_task, self._take_result)
 
     def _next_task(self) -> RowTask | None:
         """A row that was stopped or failed, else a new one that is not finished."""
@@ -619,8 +623,7 @@ class MapRun:
             return ProcessPoolExecutor(kept["_max_workers"], kept["_mp_context"])
         self.problem = f"{line}. The rest runs in threads"
         logger.warning("%s", self.problem)
-        for _, task, result in self._later.without_lost():
-            self._keep(result)
+        for task, result in self._later.without_lost():
             self._finish(task, result)
         return ThreadPoolExecutor(self._workers, "nbchat-row")
 
@@ -637,71 +640,57 @@ class MapRun:
         self._take_result(task, result)
 
     def _take_result(self, task: RowTask, result: Result) -> None:
-        """Keep the result of a row; one that was stopped continues later."""
+        """Keep the result of a row, unless the row goes on later."""
         self._control.count(result)
-        if result.stop_reason in UNFINISHED:
+        self.counts.usage += result.usage
+        if result.stop_reason in UNFINISHED or self._ends_run(task, result):
             self._waiting.append(task)
-            self.counts.add(result, is_finished=False)
-            return
-        is_later = partial(self._later.add, task, result, self.counts.done)
-        if self._ends_run(task, result) or is_later():
-            self.counts.add(result, is_finished=False)
-        elif result.error and not self._first.are_known:
-            self._first.held.append((task, result))
+        elif not self._later.add(task, result, self.counts.done):
             self._finish(task, result)
-        else:
-            self._keep_held()
-            self._keep(result)
-            self._finish(task, result)
-        self._control.began.set()
+        if result.stop_reason not in UNFINISHED:
+            self._control.began.set()
 
     def _finish(self, task: RowTask, result: Result) -> None:
+        """Keep a result and tell of it."""
+        self._keep(result)
         self.counts.add(result)
         if result.error:
             self._note_failure(task, result)
-            self._tell(result)
+            if self._on_error is not None:
+                self._tell(self._on_error, result)
 
     def _ends_run(self, task: RowTask, result: Result) -> bool:
         """Whether the other rows would fail as this one did; the run then stops.
 
         What has failed so is asked again when the run continues.
         """
-        is_new = not (self.counts.done or self.counts.skipped)
         if self._refusal and result.error:
-            self._waiting.append(task)
             return True
+        is_new = not (self.counts.done or self.counts.skipped)
+        alike = self._first.alike(task, result)
         if result.failure == "account" or (result.failure == "setup" and is_new):
-            self._refuse(task, result, result.error)
-            return True
-        alike = self._first.alike(result)
-        if alike < ALIKE:
+            reason = result.error
+        elif alike >= ALIKE:
+            reason = (
+                f"Stopped, because {alike} of the first {self._first.count} rows "
+                f"failed with the same error: {result.error}. When its cause is gone, "
+                "run the cell again or call run.resume()."
+            )
+        else:
             return False
-        self._refuse(
-            task,
-            result,
-            f"Stopped, because {alike} of the first {self._first.count} rows failed "
-            f"with the same error: {result.error}. When its cause is gone, run the "
-            "cell again or call run.resume().",
-        )
-        return True
-
-    def _refuse(self, task: RowTask, result: Result, reason: str) -> None:
         self.problem = self._refusal = reason
         self._newest_failures.append(result)
-        self._waiting.append(task)
-        for each, _ in self._first.held:
-            self.counts.failed -= 1
-            self.counts.worked -= 1
-            self._failed.pop(each.row.key, None)
-            self._waiting.append(each)
-        self._first.held.clear()
+        self._withdraw_first()
         self.stop()
+        return True
 
-    def _keep_held(self) -> None:
-        """Keep the failures of the first rows, now that the run goes on."""
-        for _, result in self._first.held:
-            self._keep(result)
-        self._first.held.clear()
+    def _withdraw_first(self) -> None:
+        """Have the failures of the first rows asked again when the run continues."""
+        for task, failure in self._first.failed:
+            if self._failed.pop(task.row.key, None):
+                self._keep(replace(failure, failure="run"))
+                self.counts.add(failure, -1)
+                self._waiting.append(task)
 
     def _note_failure(self, task: RowTask, result: Result) -> None:
         """Show the error; a row that cannot be asked is not tried again."""
@@ -709,11 +698,9 @@ class MapRun:
         if not task.row.problem:
             self._failed[task.row.key] = task
 
-    def _tell(self, failure: Result) -> None:
-        if self._on_error is None:
-            return
+    def _tell(self, on_error: Callable[[Result], object], failure: Result) -> None:
         try:
-            self._on_error(failure)
+            on_error(failure)
         except Exception as error:  # noqa: BLE001  # a user's function
             self.problem = f"on_error raised {error_line(error)}"
             logger.warning("%s", self.problem)
@@ -744,17 +731,14 @@ class MapRun:
         """The rows, some at a time; an error comes after the rows before it."""
         chunk: list[Row] = []
         try:
-            for row in self._prompts:
+            for row in self._rows:
                 chunk.append(self._unique(row))
                 if len(chunk) == LOOKED_UP:
                     whole, chunk = chunk, []
                     yield whole
-        except Exception:
+        finally:
             if chunk:
                 yield chunk
-            raise
-        if chunk:
-            yield chunk
 
     def _unique(self, row: Row) -> Row:
         """The row, or one with a fault where its key has occurred before."""
@@ -767,62 +751,46 @@ class MapRun:
 
     def _begun(self, rows: Sequence[Row]) -> set[str]:
         """The sessions of rows that the store has; of an unreadable one all may be."""
-        ids = [session_id_of(self.name, each.key, 0) for each in rows]
+        ids, store = (
+            [self._plan.session_id(each.key) for each in rows],
+            self._plan.store,
+        )
         try:
-            return self._store.known(ids) if self._store else set()
+            return store.known(ids) if store else set()
         except StoreError:
             return set(ids)
 
     def _task(self, row: Row, known: Result | None, begun: set[str]) -> RowTask | None:
         """The task of a row; None if it is finished already."""
-        attempt = 0
+        plan, attempt = self._plan, known.attempt if known else 0
+        note = self._change_of(row, known) if known else ""
+        if note and self._redo_changed:
+            known, attempt = None, attempt + 1
+        named = plan.session_id(row.key, attempt)
+        task = RowTask(plan, row, known.session_id if known else named, attempt)
         if known is not None:
-            note = self._change_of(row, known)
-            if note and self._redo_changed:
-                attempt = known.attempt + 1
-            elif known.number != row.number or note != known.note:
-                self._results.put(replace(known, number=row.number, note=note))
-            if note and not self._redo_changed:
+            if note:
                 self.changed[row.key] = note
-        task = self._made(row, attempt)
-        if known is not None and attempt == 0:
-            task = replace(task, session_id=known.session_id, attempt=known.attempt)
-            self.counts.skip(known)
-            self._control.began.set()
-            if known.error:
-                self._note_failure(task, known)
-            return None
-        if row.problem:
-            self._take_result(task, task.failed(row.problem))
-            return None
-        return replace(task, is_new=attempt == 0 and task.session_id not in begun)
+            if known.number != row.number or note != known.note:
+                self._results.put(replace(known, number=row.number, note=note))
+            if known.has_ended(plan.samples):
+                self.counts.skip(known)
+                self._control.began.set()
+                if known.error:
+                    self._note_failure(task, known)
+                return None
+        return replace(task, is_new=attempt == 0 and named not in begun)
 
     def _change_of(self, row: Row, known: Result) -> str:
-        changes = (known.input_hash != row.input_hash, known.recipe != self._recipe)
-        return CHANGED_NOTES[changes]
-
-    def _made(self, row: Row, attempt: int) -> RowTask:
-        return RowTask(
-            self._prompts.make_agent,
-            row,
-            self._output,
-            session_id=session_id_of(self.name, row.key, attempt),
-            recipe=self._recipe,
-            attempt=attempt,
-            store=self._store,
-            control=self._control,
-            run=self.name,
-        )
+        is_other = known.recipe != self._plan.recipe
+        return CHANGED_NOTES[known.input_hash != row.input_hash, is_other]
 
 
 class FirstRows:
-    """Whether the first rows of a run fail alike, and the failures among them.
-
-    These are kept when the run goes on.
-    """
+    """The first rows of a run, which stops if they fail alike."""
 
     def __init__(self) -> None:
-        self.held: list[tuple[RowTask, Result]] = []
+        self.failed: list[tuple[RowTask, Result]] = []
         self._causes: list[str] = []
 
     @property
@@ -830,18 +798,16 @@ class FirstRows:
         """How many there were so far."""
         return len(self._causes)
 
-    @property
-    def are_known(self) -> bool:
-        """Whether there were enough to judge the run."""
-        return self.count == FIRST_ROWS
-
-    def alike(self, result: Result) -> int:
+    def alike(self, task: RowTask, result: Result) -> int:
         """How many failed as this one did; 0 if it has not, or is no first row."""
-        if self.are_known:
+        if self.count == FIRST_ROWS:
+            self.failed.clear()
             return 0
         # Without what differs from row to row
         cause = re.sub(r"\d+", "0", result.error.replace(result.key, "KEY"))
         self._causes.append(cause)
+        if cause:
+            self.failed.append((task, result))
         return self._causes.count(cause) if cause else 0
 
 
@@ -880,8 +846,341 @@ class LaterRows:
         self.rows.remove(due)
         return due[1]
 
-    def without_lost(self) -> list[tuple[float, RowTask, Result]]:
+    def without_lost(self) -> list[tuple[RowTask, Result]]:
         """Give up those whose worker has died, and return them."""
         lost = [each for each in self.rows if each[2].failure == "lost"]
         self.rows = [each for each in self.rows if each not in lost]
-        return lost
+        return [(task, result) for _, task, result in lost]
+
+
+class Counts:
+    """How far a run is, and what it has cost."""
+
+    def __init__(self, total: int | None) -> None:
+        """`total` is the number of rows, if it is known."""
+        self.total = total
+        self.done = 0
+        self.failed = 0
+        self.skipped = 0
+        """Rows that an earlier run has finished."""
+        self.worked = 0
+        """Rows that this run has finished or tried."""
+        self.running = 0
+        self.usage = Usage()
+        self._seconds = 0.0
+        self._began_at: float | None = None
+
+    def begin(self) -> None:
+        """Start the clock."""
+        self._began_at = time.monotonic()
+
+    def end(self) -> None:
+        """Stop the clock."""
+        self._seconds, self._began_at = self.seconds, None
+
+    def add(self, result: Result, count: int = 1) -> None:
+        """Count a result; -1 takes it back."""
+        self.worked += count
+        if result.error:
+            self.failed += count
+        else:
+            self.done += count
+
+    def skip(self, result: Result) -> None:
+        """Count a row that an earlier run has finished."""
+        self.skipped += not result.error
+        self.failed += bool(result.error)
+
+    @property
+    def seconds(self) -> float:
+        """Time for which the run has been running."""
+        running = 0.0 if self._began_at is None else time.monotonic() - self._began_at
+        return self._seconds + running
+
+    def __repr__(self) -> str:
+        """The same on one line."""
+        return f"<Counts {self.text}>"
+
+    @property
+    def over(self) -> int:
+        """Rows that have a result."""
+        return self.done + self.failed + self.skipped
+
+    @property
+    def text(self) -> str:
+        """How many rows are done, failed and running."""
+        known = f" of {self.total:,}" if self.total is not None else ""
+        parts = [f"{self.over:,}{known} rows"]
+        if self.total:
+            filled = round(BAR_LENGTH * min(self.over / self.total, 1))
+            parts.insert(0, "█" * filled + "░" * (BAR_LENGTH - filled))
+        counted = {
+            "done earlier": self.skipped,
+            "failed": self.failed,
+            "running": self.running,
+        }
+        parts += [f"{count:,} {what}" for what, count in counted.items() if count]
+        return " · ".join(parts)
+
+    def rate_text(self, *, is_running: bool) -> str:
+        """Rows a minute, and how long the remaining rows will take."""
+        if not self.worked or not self.seconds:
+            return ""
+        rate = self.worked / self.seconds
+        left = (self.total or 0) - self.over if is_running else 0
+        rest = f" · {_duration(left / rate)} left" if left > 0 else ""
+        return f"{rate * MINUTE:,.0f} rows a minute{rest}"
+
+    @property
+    def cost_text(self) -> str:
+        """Tokens and dollars."""
+        return usage_text(self.usage) if self.usage.total_tokens else ""
+
+
+def _duration(seconds: float) -> str:
+    if seconds < MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < HOUR:
+        return f"{seconds / MINUTE:.0f} min"
+    return f"{seconds / HOUR:.1f} h"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run takes in all: the least and the most that is likely."""
+
+    rows: int
+    tokens: Sequence[int]
+    dollars: Sequence[float] | None
+    """None where the price of the model is unknown."""
+    minutes: Sequence[float]
+    measured: int = 0
+    """The finished rows that it is based on; 0 before the first ones."""
+
+    def __repr__(self) -> str:
+        """One line."""
+        parts = ["{:,} to {:,} tokens".format(*self.tokens)]
+        if self.dollars is not None:
+            parts.append("${:,.2f} to ${:,.2f}".format(*self.dollars))
+        parts.append("{:,.1f} to {:,.1f} minutes".format(*self.minutes))
+        basis = f", by the first {self.measured:,}" if self.measured else ""
+        return f"{self.rows:,} rows{basis}: {', '.join(parts)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How many rows are as their labels say."""
+
+    by_category: Mapping[str, tuple[int, int]]
+    """For each label: how many rows are right, of how many."""
+
+    @property
+    def right(self) -> int:
+        """Rows that are as their label says."""
+        return sum(right for right, _ in self.by_category.values())
+
+    @property
+    def total(self) -> int:
+        """Rows that have a label."""
+        return sum(count for _, count in self.by_category.values())
+
+    def __repr__(self) -> str:
+        """The sum, and a line for each label, the worst first."""
+        lines = [
+            (right / count, f"{name}: {right} of {count}")
+            for name, (right, count) in self.by_category.items()
+        ]
+        ordered = [line for _, line in sorted(lines, key=lambda each: each[0])]
+        return "\n".join([f"{self.right} of {self.total} right", *ordered])
+
+
+class MemoryResults:
+    """Results without a store, or beside one that cannot be written."""
+
+    def __init__(self, stored: Results | None = None) -> None:
+        """`stored` are results that stay in their store and are read there."""
+        self._stored = stored
+        self._results: dict[str, Result] = {}
+        self._batches: dict[str, frozenset[str]] = {}
+
+    def put(self, result: Result) -> None:
+        """Keep a result."""
+        self._results[result.key] = result
+
+    def find(self, keys: Sequence[str]) -> dict[str, Result]:
+        """The results for keys, by key."""
+        found = {} if self._stored is None else self._stored.find(keys)
+        return found | {key: self._results[key] for key in keys if key in self._results}
+
+    def __iter__(self) -> Iterator[Result]:
+        """In the order of the rows."""
+        every = {each.key: each for each in self._stored or ()} | self._results
+        return iter(sorted(every.values(), key=lambda each: each.number))
+
+    def batches(self) -> dict[str, frozenset[str]]:
+        """The open batches."""
+        return dict(self._batches)
+
+    def add_batch(self, batch_id: str, names: frozenset[str]) -> None:
+        """Remember a batch."""
+        self._batches[batch_id] = names
+
+    def remove_batch(self, batch_id: str) -> None:
+        """Forget a batch."""
+        self._batches.pop(batch_id, None)
+
+
+class BatchDriver:
+    """Runs the turns of many rows through a provider's batch API.
+
+    Each turn runs until it needs a reply; the requests of all turns are one batch; then
+    all continue with their replies. What was sent is kept in the store, so that another
+    process finds the replies. Summaries of long sessions are asked for at once, at full
+    price.
+    """
+
+    def __init__(
+        self, results: Results, stop: threading.Event, poll_seconds: float
+    ) -> None:
+        """`results` keeps which batches are open."""
+        self._results = results
+        self._stop = stop
+        self._poll_seconds = poll_seconds
+        self._open: dict[str, frozenset[str]] = dict(results.batches())
+        """Batches that are being worked on, with the ids of their requests."""
+        self._wanted: dict[str, Request] = {}
+        self._outcomes: dict[str, Outcome] = {}
+        self._read: set[str] = set()
+        self._batches: Batches | None = None
+
+    def run(
+        self,
+        next_task: Callable[[], RowTask | None],
+        take: Callable[[RowTask, Result], object],
+    ) -> None:
+        """Work on all rows; `take` gets each result. Raises ProviderError."""
+        tasks = iter(next_task, None)
+        while group := list(islice(tasks, TOGETHER)):
+            rows = [(task, row_steps(task, self._sending)) for task in group]
+            while rows:
+                rows = [each for each in rows if not _has_ended(*each, take)]
+                self._close(frozenset())
+                if self._wanted and not self._stop.is_set():
+                    self._exchange()
+        if not self._stop.is_set():  # what an earlier process has read is over, too
+            self._close(frozenset().union(*self._open.values()))
+
+    def _sending(self, task: RowTask, agent: Agent) -> Callable[..., ReplyStream]:
+        def send(
+            provider: Provider,
+            request: Request,
+            *,
+            stop: threading.Event | None = None,
+            live: bool = False,
+        ) -> ReplyStream:
+            del live  # a batch brings whole replies
+            self._batches = self._batches or _batches_of(provider)
+            length = len(agent.session.transcript)
+            is_plain = request.output_schema is None
+            name = f"{task.session_id}-{length}{'p' if is_plain else ''}"
+            return (yield from self._reply(name, request, stop))
+
+        return send
+
+    def _reply(
+        self, name: str, request: Request, stop: threading.Event | None
+    ) -> Generator[RequestQueued, None, Reply]:
+        for attempt in range(ATTEMPTS):
+            sent = f"{name}-{attempt}" if attempt else name
+            while sent not in self._outcomes:
+                if stop is not None and stop.is_set():
+                    self._wanted.pop(sent, None)
+                    raise Stopped("stopped")
+                self._wanted[sent] = request
+                yield RequestQueued(sent)
+            outcome = self._outcomes.pop(sent)
+            self._read.add(sent)
+            if isinstance(outcome, Reply):
+                return outcome
+            is_passing = isinstance(outcome, ProviderError) and outcome.is_retryable
+            if not is_passing or attempt == ATTEMPTS - 1:
+                raise outcome
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _exchange(self) -> None:
+        """Send what is in no batch yet, and wait until a batch is ready."""
+        assert self._batches is not None  # noqa: S101  # a request waits
+        covered = frozenset[str]().union(*self._open.values())
+        new = {n: each for n, each in self._wanted.items() if n not in covered}
+        if new:
+            batch_id = self._batches.submit(new)
+            self._open[batch_id] = frozenset(new)
+            self._results.add_batch(batch_id, self._open[batch_id])
+        while not self._has_arrived(self._batches) and not self._stop.is_set():
+            self._stop.wait(self._poll_seconds)
+
+    def _has_arrived(self, batches: "Batches") -> bool:
+        """Whether a batch has ended; the replies that rows wait for are then read."""
+        for batch_id, names in self._open.items():
+            wanted = names & set(self._wanted)
+            if not wanted:
+                continue
+            outcomes = batches.outcomes(batch_id)
+            if outcomes is None:
+                continue
+            for name in wanted:
+                request = self._wanted.pop(name)
+                self._outcomes[name] = batches.reply(outcomes.get(name, {}), request)
+            return True
+        return False
+
+    def _close(self, names: frozenset[str]) -> None:
+        """Forget the batches all of whose replies are in sessions, or among `names`."""
+        for batch_id, sent in list(self._open.items()):
+            if sent <= self._read | names:
+                self._results.remove_batch(batch_id)
+                del self._open[batch_id]
+
+
+def _has_ended(
+    task: RowTask, steps: Steps, take: Callable[[RowTask, Result], object]
+) -> bool:
+    """Run a row until it waits for a reply; True if it is over."""
+    try:
+        while not isinstance(next(steps), RequestQueued):
+            pass
+    except StopIteration as end:
+        take(task, end.value)
+        return True
+    return False
+
+
+def _batches_of(provider: Provider) -> "Batches":
+    """The batch API of a provider; raises ConfigError if it has none."""
+    # Not at the top: it imports the SDKs of all batch APIs.
+    from nbchat.providers.batches import batches_of  # noqa: PLC0415
+
+    return batches_of(provider)
+
+
+def _requests(agent: Agent) -> tuple[int, int]:
+    """The least and the most requests that a row is likely to take."""
+    return (2, 2 + len(agent.tools)) if agent.tools else (1, 1)
+
+
+def _table_of(rows: Iterable[Mapping[str, Any]], value_columns: Sequence[str]) -> Any:
+    """A DataFrame of results; raises ConfigError without pandas.
+
+    `value_columns` follow the key, whether a row has them or not.
+    """
+    try:
+        import pandas as pd  # noqa: PLC0415  # an optional dependency
+    except ImportError as error:
+        raise ConfigError(
+            "table() needs pandas. Run: pip install pandas, or use run.rows()"
+        ) from error
+    found = list(rows)
+    empty = Result(key="", number=0).as_row()
+    names = dict.fromkeys(["key", *value_columns, *empty])
+    others = dict.fromkeys(name for row in found for name in row)
+    return pd.DataFrame(found or None, columns=list(names | others))

@@ -1,27 +1,33 @@
-"""One row of a run of many agents: its prompt, its agent and its turn.
+"""One row of a run of many agents: its input, its turn in a worker, and its result.
 
-`run_row` is all that a worker does, in whatever thread, process or machine.
+`run_row` is all that a worker does, in whatever thread, process or machine. `row_steps`
+is the same step by step, for rows whose requests go through a batch API.
 """
 
 import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import (
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from itertools import chain, count
 from threading import Event as Flag
 from types import CodeType
-from typing import Any, cast
+from typing import Any, Literal, Protocol, cast
 
 import cloudpickle
 from pydantic_core import to_jsonable_python
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.budget import Meter
-from nbchat.agent.map_results import Failure, Result, ResultStore, RowAutosave
-from nbchat.agent.running_turn import STOP_NOTES, Turn
+from nbchat.agent.running_turn import STOP_NOTES, SessionAutosave, Turn
 from nbchat.agent.structured_output import InvalidValue, OutputType, output_type
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.events import (
@@ -49,9 +55,18 @@ from nbchat.providers.retries import with_jitter
 
 MakeAgent = Agent | Callable[..., Agent]
 
+Part = str | Callable[[Any], Any] | None
+"""A field of a row, or a function of the row."""
+
+Failure = Literal["row", "passing", "lost", "setup", "account", "run"]
+"""What an error is about: this row, a server that may work soon, a dead worker, how
+every row is asked, the key, or a run that stopped because its first rows failed so."""
+
+DOUBTS = ("failed", "disagrees", "repaired")
+"""Why a person should look at a row, in the order of a review."""
+
 KEY_LENGTH = 200
 """Characters of a key; a longer one is cut and gets a hash."""
-
 
 MOST_RETRIES = 3
 """Turns after the first one in which a row is tried while its server fails."""
@@ -79,59 +94,187 @@ class Row:
     @property
     def input_hash(self) -> str:
         """A hash of what is asked."""
-        return _hash(self.prompt)
+        return hash_of(self.prompt)
 
 
-class Prompts:
-    """Reads rows one by one, with their keys and prompts."""
+def read_rows(rows: Iterable[Any], key: Part, prompt: Part) -> Iterator[Row]:
+    """The rows of a DataFrame, a list, a generator or anything else, one by one."""
+    items: Iterable[Any] = rows
+    if hasattr(rows, "columns") and hasattr(rows, "itertuples"):
+        names = [str(each) for each in rows.columns]
+        values = rows.itertuples(index=False, name=None)
+        items = (dict(zip(names, each, strict=True)) for each in values)
+    for number, item in enumerate(items):
+        yield _row(number, item, key, prompt)
 
-    def __init__(
-        self,
-        make_agent: MakeAgent,
-        rows: Iterable[Any],
-        key: str | Callable[[Any], object] | None,
-        prompt: str | Callable[[Any], str] | None,
-    ) -> None:
-        """`rows` may be a DataFrame, a generator, or anything else that is iterated."""
-        self.make_agent = make_agent
-        self.total = len(rows) if isinstance(rows, Sized) else None
-        self.again = partial(Prompts, make_agent, rows, key, prompt)
-        """Reads a list or a DataFrame from its beginning."""
-        self._rows = rows
-        self._key = key
-        self._prompt = prompt
-        self._left: Iterator[Row] = self._read()
 
-    def __iter__(self) -> Iterator[Row]:
-        """The rows that were not read yet."""
-        return self._left
+def _row(number: int, item: Any, key: Part, prompt: Part) -> Row:
+    """A row; one without a key or a prompt has a `problem`."""
+    name, missing = f"row {number}", "key"
+    try:
+        name = str(number if key is None else _part(item, key))
+        if len(name) > KEY_LENGTH:
+            name = f"{name[:KEY_LENGTH]}#{hash_of(name)[:12]}"
+        missing = "prompt"
+        text = _part(item, prompt)
+        if not isinstance(text, str):
+            raise TypeError(f"expected text, not {type(text).__name__}")  # noqa: TRY301
+    except Exception as error:  # noqa: BLE001  # a user's function, or a field
+        problem = f"no {missing} for this row: {error_line(error)}"
+        return Row(name, number, "", item, problem)
+    return Row(name, number, text, item)
 
-    def first(self) -> Row | None:
-        """The first row, which stays to be read; None without one."""
-        try:
-            row = next(self._left, None)
-        except Exception as error:  # noqa: BLE001  # whatever reading a row raises
-            self._left = _raising(error)
-            return None
-        self._left = chain([] if row is None else [row], self._left)
-        return row
 
-    def _read(self) -> Iterator[Row]:
-        """The rows; one without a key or a prompt has a `problem`."""
-        for number, item in zip(count(), _items(self._rows), strict=False):
-            try:
-                key = str(number) if self._key is None else str(_part(item, self._key))
-            except Exception as error:  # noqa: BLE001  # a user's function, or a field
-                yield Row(f"row {number}", number, "", item, _no("key", error))
-                continue
-            try:
-                prompt = _text(
-                    item if self._prompt is None else _part(item, self._prompt)
-                )
-            except Exception as error:  # noqa: BLE001  # the same
-                yield Row(_short(key), number, "", item, _no("prompt", error))
-            else:
-                yield Row(_short(key), number, prompt, item)
+def _part(item: Any, field: Part) -> Any:
+    """A field of a row, or the result of a function of it; raises what that raises."""
+    if not isinstance(field, str):
+        return item if field is None else field(item)
+    return item[field] if isinstance(item, Mapping) else getattr(item, field)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The result of one row."""
+
+    key: str
+    number: int
+    """Of the row, from 0."""
+    session_id: str = ""
+    value: Any = None
+    """The answer's value as JSON has it; its text where no `output` was asked for."""
+    others: Sequence[Any] = ()
+    """The values of the other samples."""
+    stop_reason: str = ""
+    error: str = ""
+    failure: Failure | Literal[""] = ""
+    note: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    dollars: float = 0.0
+    is_priced: bool = True
+    seconds: float = 0.0
+    input_hash: str = ""
+    recipe: str = ""
+    attempt: int = 0
+    steps: int = 0
+    repairs: int = 0
+    """How often its answer was not valid, and was asked for again."""
+    correction: Any = None
+    """The value that a person has put in its place."""
+    is_kept: bool = False
+    """Whether it is in the store, with its session."""
+    is_remote: bool = False
+    """Whether its usage was counted in another process."""
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens and dollars of its turns."""
+        total = self.input_tokens + self.output_tokens
+        return Usage(
+            self.input_tokens,
+            self.output_tokens,
+            dollars=self.dollars,
+            priced_tokens=total if self.is_priced else 0,
+        )
+
+    def as_row(self) -> dict[str, Any]:
+        """A row of the table; the fields of the value are columns."""
+        row: dict[str, Any] = {"key": self.key}
+        if self.value is not None:
+            is_record = isinstance(self.value, Mapping)
+            row |= self.value if is_record else {"value": self.value}
+        about = {
+            "stop_reason": self.stop_reason,
+            "error": self.error,
+            "note": self.note,
+            "tokens": self.input_tokens + self.output_tokens,
+            "dollars": self.dollars if self.is_priced else None,
+            "seconds": self.seconds,
+            "session": self.session_id,
+        }
+        if self.correction is not None:
+            about["corrected"] = self.correction
+        return row | about | row  # what a value says counts
+
+    def as_json(self) -> dict[str, Any]:
+        """All fields, for a store."""
+        return asdict(self)
+
+    def doubt(self, field: str) -> Literal["failed", "disagrees", "repaired", ""]:
+        """Why a person should look at it; empty where nothing says so.
+
+        Samples disagree where they differ in this field.
+        """
+        if self.error or self.value is None:
+            return "failed"
+        own = field_of(self.value, field)
+        if any(field_of(each, field) != own for each in self.others):
+            return "disagrees"
+        return "repaired" if self.repairs else ""
+
+    def has_ended(self, samples: int) -> bool:
+        """Whether the row is not asked again until somebody asks for that."""
+        return self.failure != "run" and (
+            bool(self.error) or len(self.others) + 1 >= samples
+        )
+
+
+def field_of(value: Any, name: str) -> Any:
+    """A field of a value, or the value where it is no record."""
+    return value.get(name) if isinstance(value, Mapping) else value
+
+
+def result_from_json(saved: Mapping[str, Any]) -> Result:
+    """A result that a store has kept; unknown fields of other versions are omitted."""
+    known = {each.name for each in fields(Result)}
+    return Result(**{name: each for name, each in saved.items() if name in known})
+
+
+class Results(Protocol):
+    """Keeps the results of one run."""
+
+    def put(self, result: Result) -> None:
+        """Keep a result, in place of an earlier one for its key; raises StoreError."""
+
+    def find(self, keys: Sequence[str]) -> dict[str, Result]:
+        """The results for keys, by key."""
+
+    def __iter__(self) -> Iterator[Result]:
+        """All results, in the order of the rows."""
+
+    def batches(self) -> dict[str, frozenset[str]]:
+        """The batches that are open, with the ids of their requests."""
+
+    def add_batch(self, batch_id: str, names: frozenset[str]) -> None:
+        """Remember a batch that was sent; raises StoreError."""
+
+    def remove_batch(self, batch_id: str) -> None:
+        """Forget a batch whose replies are in the sessions."""
+
+
+class RowAutosave(SessionAutosave, Protocol):
+    """Saves the session of a row, and its result with the end of it."""
+
+    def finish(self, run: str, result: Result) -> None:
+        """Save the rest of the session and the result; raises StoreError."""
+
+
+class ResultStore(Protocol):
+    """Keeps the sessions and results of runs; `nbchat.Store` is one."""
+
+    def results(self, run: str) -> Results:
+        """The results of a run."""
+
+    def load(self, session_id: str) -> Session:
+        """A session; raises SessionNotFound."""
+
+    def row_saver(
+        self, session: Session, *, session_id: str, model: str
+    ) -> RowAutosave:
+        """What saves a row's session; a new one gets the id."""
+
+    def known(self, session_ids: Sequence[str]) -> set[str]:
+        """The sessions among these that are stored."""
 
 
 class Control:
@@ -157,18 +300,34 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
+class Plan:
+    """What all rows of a run share; each worker gets it with its row."""
+
+    name: str
+    make_agent: MakeAgent
+    output: Any
+    samples: int
+    """How often each row is asked."""
+    store: ResultStore | None
+    control: Control
+    recipe: str = ""
+    """A hash of how rows are worked on."""
+
+    def session_id(self, key: str, attempt: int = 0, sample: int = 0) -> str:
+        """The id of a row's session, the same in every run of this name."""
+        named = [self.name, key, attempt, *([sample] if sample else [])]
+        return hash_of(repr(named))[:24]
+
+
+@dataclass(frozen=True, slots=True)
 class RowTask:
     """All that a worker needs for a row."""
 
-    make_agent: MakeAgent
+    plan: Plan
     row: Row
-    output: Any
     session_id: str
-    recipe: str
-    attempt: int
-    store: ResultStore | None
-    control: Control
-    run: str
+    attempt: int = 0
+    sample: int = 0
     is_new: bool = False
     """Whether the store has no session of it."""
 
@@ -176,6 +335,16 @@ class RowTask:
         """Pickled with the code of functions that no module has, as a notebook's."""
         values = [getattr(self, each.name) for each in fields(self)]
         return _task, (cloudpickle.dumps(values),)
+
+    @property
+    def samples(self) -> Iterator["RowTask"]:
+        """The tasks of its samples but the first one, each with a session of its own.
+
+        They come before it, so that its result is kept with all values.
+        """
+        for number in range(1, self.plan.samples):
+            named = self.plan.session_id(self.row.key, self.attempt, number)
+            yield replace(self, session_id=named, sample=number, is_new=False)
 
     def failed(self, reason: str, **known: Any) -> Result:
         """The result of a row that ended in an error."""
@@ -188,7 +357,7 @@ class RowTask:
             number=self.row.number,
             session_id=self.session_id,
             input_hash=self.row.input_hash,
-            recipe=self.recipe,
+            recipe=self.plan.recipe,
             attempt=self.attempt,
             **known,
         )
@@ -198,46 +367,96 @@ def _task(pickled: bytes) -> RowTask:
     return RowTask(*cloudpickle.loads(pickled))
 
 
+Steps = Generator[Event, None, Result]
+"""The events of a row, and its result; never raises an error."""
+
+Sending = Callable[[RowTask, Agent], Callable[..., Any]]
+"""Makes what sends the requests of a row."""
+
+
 def run_row(task: RowTask) -> Result:
     """Ask the agent of a row, or continue with its session; never raises an error."""
+    steps = row_steps(task)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("Result", end.value)
+
+
+def row_steps(task: RowTask, sending: Sending | None = None) -> Steps:
+    """The same, event by event; `sending` makes what sends the requests."""
+    if task.row.problem:
+        return task.failed(task.row.problem)
+    earlier: list[Result] = []
+    for each in task.samples:
+        earlier.append((yield from _one_sample(each, (), sending)))
+        if earlier[-1].stop_reason != "end_turn":
+            return _with(earlier.pop(), earlier)
+    return (yield from _one_sample(task, earlier, sending))
+
+
+def _one_sample(
+    task: RowTask, earlier: Sequence[Result], sending: Sending | None
+) -> Steps:
     began = time.monotonic()
     agent: Agent | None = None
     turns: list[Turn] = []
     try:
-        task, agent = asked_of(task)
-        output = output_type(task.output)
-        known = known_result(agent.session, task, output)
+        task, agent = _asked_of(task)
+        output = output_type(task.plan.output)
+        known = _known_result(agent.session, task, output)
         if known is not None:
-            return known
-        for turn in _tried(agent, task, output):
+            return _with(known, earlier)
+        if sending is not None:
+            agent.send = sending(task, agent)
+        retries = MOST_RETRIES if sending is None else 0  # a batch sends again itself
+        for turn in _tried(agent, task, output, retries):
             turns.append(turn)
             for event in turn:
-                observe(event, agent, task.control)
-        result = finished(turns[-1], task, turns)
+                _observe(event, agent, task.plan.control)
+                yield event
+        result = _finished(turns[-1], task, turns)
     except Exception as error:  # noqa: BLE001  # a row of the table, whatever it was
-        result = failed(error, task, turns)
-    return kept(
-        replace(result, seconds=round(time.monotonic() - began, 3)), agent, task
+        result = _failed(error, task, turns)
+    result = replace(result, seconds=round(time.monotonic() - began, 3))
+    return _kept(_with(result, earlier), agent, task)
+
+
+def _with(result: Result, earlier: Sequence[Result]) -> Result:
+    """The result of a row with the values and the cost of its other samples."""
+    if not earlier:
+        return result
+    every = [*earlier, result]
+    added = ("input_tokens", "output_tokens", "dollars", "seconds", "steps", "repairs")
+    sums = {name: sum(getattr(each, name) for each in every) for name in added}
+    return replace(
+        result,
+        others=[each.value for each in earlier],
+        is_priced=all(each.is_priced for each in every),
+        **sums,
     )
 
 
-def _tried(agent: Agent, task: RowTask, output: OutputType | None) -> Iterator[Turn]:
+def _tried(
+    agent: Agent, task: RowTask, output: OutputType | None, retries: int
+) -> Iterator[Turn]:
     """The row's turn, and others that continue it while passing failures end it.
 
     Its requests were tried again by then; a server may be away for longer.
     """
     for attempt in count():
-        turn = begun_turn(agent, task, output)
+        turn = _begun_turn(agent, task, output)
         yield turn
-        error, stop = turn.error, task.control.stop
+        error, stop = turn.error, task.plan.control.stop
         may_pass = isinstance(error, ProviderError) and error.is_retryable
-        if not may_pass or attempt == MOST_RETRIES or not agent.can_retry:
+        if not may_pass or attempt == retries or not agent.can_retry:
             return
         if stop.wait(pause_before(attempt)):
             return
 
 
-def observe(event: Event, agent: Agent, control: Control) -> None:
+def _observe(event: Event, agent: Agent, control: Control) -> None:
     """Save a call before its tool runs: after a kill its result must be unknown.
 
     Raises ConfigError where the server refuses a tool: rows without it would be wrong.
@@ -257,19 +476,18 @@ def observe(event: Event, agent: Agent, control: Control) -> None:
                 )
 
 
-def failed(error: Exception, task: RowTask, turns: Sequence[Turn]) -> Result:
+def _failed(error: Exception, task: RowTask, turns: Sequence[Turn]) -> Result:
     """The result of a row that an error has ended."""
     for turn in turns[-1:]:
         turn.close()
     calls = any(isinstance(e, ToolRequested) for turn in turns for e in turn.events)
-    failure = failure_of(error)
-    if failure == "passing" and calls and task.store is None:
+    failure = _failure_of(error)
+    if failure == "passing" and calls and task.plan.store is None:
         failure = "row"  # it would begin anew, and call its tools again
-    return task.failed(error_line(error), failure=failure, **used(turns, task))
+    return task.failed(error_line(error), failure=failure, **_used(turns, task))
 
 
-def failure_of(error: Exception) -> Failure:
-    """What an error is about."""
+def _failure_of(error: Exception) -> Failure:
     if isinstance(error, AuthenticationFailed | QuotaExhausted):
         return "account"
     if isinstance(error, ConfigError | UnknownModel):
@@ -278,58 +496,58 @@ def failure_of(error: Exception) -> Failure:
     return "passing" if is_passing else "row"
 
 
-def kept(result: Result, agent: Agent | None, task: RowTask) -> Result:
+def _kept(result: Result, agent: Agent | None, task: RowTask) -> Result:
     """The result, kept with the session where it is final; else with a note."""
-    saver = None if agent is None else agent.autosave
-    if saver is None or task.store is None:
+    if agent is None or agent.autosave is None or task.plan.store is None:
         return result
-    is_final = result.stop_reason == "end_turn"
+    is_final = result.stop_reason == "end_turn" and not task.sample
     try:
         if is_final:
-            cast("RowAutosave", saver).finish(task.run, result)
+            cast("RowAutosave", agent.autosave).finish(task.plan.name, result)
         else:
-            saver.save()
+            agent.autosave.save()
     except StoreError as error:
         return replace(result, note=f"Not saved. {error.line}")
     return replace(result, is_kept=is_final)
 
 
-def asked_of(task: RowTask) -> tuple[RowTask, Agent]:
+def _asked_of(task: RowTask) -> tuple[RowTask, Agent]:
     """The task and its agent; in another session where this one has another prompt.
 
     The input of a row may change after it was interrupted, or failed.
     """
     agent, prompt = _agent_of(task), task.row.prompt
     prompts = [e.content for e in agent.session.transcript if e.is_prompt]
-    if not prompts or prompt in prompts or task.store is None:
+    if not prompts or prompt in prompts or task.plan.store is None:
         return task, agent
-    own_id = _hash(repr([task.session_id, prompt]))[:24]
+    own_id = hash_of(repr([task.session_id, prompt]))[:24]
     own = replace(task, session_id=own_id, is_new=False)
     return own, _agent_of(own)
 
 
 def _agent_of(task: RowTask) -> Agent:
     """The agent of a row, in its session, which a store may have kept."""
-    agent = new_agent(task.make_agent, task.row)
-    agent.refused_schemas = task.control.refused_schemas
-    if task.store is None:
-        agent.session.session_id = agent.session.session_id or task.session_id
-        return agent
+    plan = task.plan
+    agent = _new_agent(plan.make_agent, task.row)
+    agent.refused_schemas = plan.control.refused_schemas
     session = agent.session
+    if plan.store is None:
+        session.session_id = session.session_id or task.session_id
+        return agent
     session.session_id = ""
     if not task.is_new:
         with suppress(SessionNotFound):
-            session = task.store.load(task.session_id)
-    autosave = task.store.row_saver(
+            session = plan.store.load(task.session_id)
+    autosave = plan.store.row_saver(
         session, session_id=task.session_id, model=agent.provider.name
     )
     agent.switch(session, autosave)
     return agent
 
 
-def begun_turn(agent: Agent, task: RowTask, output: OutputType | None) -> Turn:
+def _begun_turn(agent: Agent, task: RowTask, output: OutputType | None) -> Turn:
     """The row's turn: a new one, or the rest of one that was interrupted."""
-    stop, meter = task.control.stop, task.control.meter
+    stop, meter = task.plan.control.stop, task.plan.control.meter
     if has_unfinished_turn(agent.session.transcript):
         turn = agent.retry(stop=stop, output=output, budget=meter)
     else:
@@ -340,7 +558,7 @@ def begun_turn(agent: Agent, task: RowTask, output: OutputType | None) -> Turn:
     return turn.hold_back()
 
 
-def finished(turn: Turn, task: RowTask, turns: Sequence[Turn]) -> Result:
+def _finished(turn: Turn, task: RowTask, turns: Sequence[Turn]) -> Result:
     """The result of a turn that has ended; raises the error that ended it.
 
     `turns` are all that the row took.
@@ -348,26 +566,66 @@ def finished(turn: Turn, task: RowTask, turns: Sequence[Turn]) -> Result:
     answer = turn.result()
     reason = answer.stop_reason
     is_over = reason in ("end_turn", "stopped", "budget")
-    value = answer.value if task.output is not None else str(answer)
+    value = answer.value if task.plan.output is not None else str(answer)
     return task.result(
         value=to_jsonable_python(value, fallback=str) if reason == "end_turn" else None,
         stop_reason=reason,
         error="" if is_over else STOP_NOTES.get(reason, reason),
-        **used(turns, task),
+        **_used(turns, task),
     )
 
 
-def new_agent(make_agent: MakeAgent, row: Row) -> Agent:
+def _known_result(
+    session: Session, task: RowTask, output: OutputType | None
+) -> Result | None:
+    """The result of a session that an earlier run has finished but not reported."""
+    entries = session.transcript
+    if not entries or has_unfinished_turn(entries) or not entries[-1].is_answer:
+        return None
+    try:
+        value = output.value(entries[-1].content) if output else session.last_answer
+    except InvalidValue:
+        return None
+    value = to_jsonable_python(value, fallback=str)
+    return task.result(value=value, stop_reason="end_turn", **_cost(session.usage))
+
+
+def _used(turns: Sequence[Turn], task: RowTask) -> dict[str, Any]:
+    """What turns have cost, as fields of a result."""
+    if not turns:
+        return {}
+    usage = sum((each.usage for each in turns), Usage())
+    meter = task.plan.control.meter
+    said = [*chain.from_iterable(each.events for each in turns)]
+    added = [each.entry for each in said if isinstance(each, EntryAdded)]
+    return {
+        **_cost(meter.budget.priced(usage) if meter else usage),
+        "steps": sum(isinstance(each, UsageReported) for each in said),
+        "repairs": sum(e.role == "user" and e.is_by_nbchat for e in added),
+        "is_remote": meter is not None and meter.is_copy,
+    }
+
+
+def _cost(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "dollars": usage.dollars,
+        "is_priced": usage.is_priced,
+    }
+
+
+def _new_agent(make_agent: MakeAgent, row: Row) -> Agent:
     """A new agent for a row; a function may take the row or nothing."""
     if isinstance(make_agent, Agent):
         return make_agent.another()
-    made = make_agent(row.item) if takes_row(make_agent) else make_agent()
+    made = make_agent(row.item) if _takes_row(make_agent) else make_agent()
     if not isinstance(made, Agent):
         raise ConfigError(f"make_agent returned {type(made).__name__}, not an Agent")
     return made
 
 
-def takes_row(make_agent: Callable[..., object]) -> bool:
+def _takes_row(make_agent: Callable[..., object]) -> bool:
     """Whether a function that makes an agent wants the row."""
     return any(
         each.default is each.empty and each.kind in (0, 1)
@@ -378,7 +636,7 @@ def takes_row(make_agent: Callable[..., object]) -> bool:
 def first_agent(make_agent: MakeAgent, row: Row) -> Agent:
     """The agent of the first row; raises ConfigError if there is none."""
     try:
-        agent = new_agent(make_agent, row)
+        agent = _new_agent(make_agent, row)
     except ConfigError:
         raise
     except Exception as error:
@@ -408,7 +666,7 @@ def _without_type(tool: Tool) -> list[str]:
 
 def recipe_of(agent: Agent, make_agent: MakeAgent, output: Any) -> str:
     """A hash of how rows are worked on: code, model, prompt, tools and output."""
-    is_same = isinstance(make_agent, Agent) or not takes_row(make_agent)
+    is_same = isinstance(make_agent, Agent) or not _takes_row(make_agent)
     wanted = output_type(output)
     parts = [
         agent.provider.name,
@@ -419,94 +677,7 @@ def recipe_of(agent: Agent, make_agent: MakeAgent, output: Any) -> str:
         schema_text(wanted.schema) if wanted else "",
         "" if isinstance(make_agent, Agent) else _code(make_agent),
     ]
-    return _hash(repr(parts))
-
-
-def session_id_of(run: str, key: str, attempt: int) -> str:
-    """The id of a row's session, the same in every run of this name."""
-    return _hash(repr([run, key, attempt]))[:24]
-
-
-def known_result(
-    session: Session, task: RowTask, output: OutputType | None
-) -> Result | None:
-    """The result of a session that an earlier run has finished but not reported."""
-    entries = session.transcript
-    if not entries or has_unfinished_turn(entries) or not entries[-1].is_answer:
-        return None
-    try:
-        value = output.value(entries[-1].content) if output else session.last_answer
-    except InvalidValue:
-        return None
-    usage = session.usage
-    return task.result(
-        value=to_jsonable_python(value, fallback=str),
-        stop_reason="end_turn",
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        dollars=usage.dollars,
-        is_priced=usage.is_priced,
-    )
-
-
-def used(turns: Sequence[Turn], task: RowTask) -> dict[str, Any]:
-    """What turns have cost, as fields of a result."""
-    if not turns:
-        return {}
-    usage, meter = sum((each.usage for each in turns), Usage()), task.control.meter
-    usage = meter.budget.priced(usage) if meter else usage
-    said = [*chain.from_iterable(each.events for each in turns)]
-    return {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "dollars": usage.dollars,
-        "is_priced": usage.is_priced,
-        "steps": sum(isinstance(each, UsageReported) for each in said),
-        "repairs": sum(isinstance(e, EntryAdded) and _is_repair(e) for e in said),
-        "is_remote": meter is not None and meter.is_copy,
-    }
-
-
-def _items(rows: Iterable[Any]) -> Iterator[Any]:
-    """The rows; those of a DataFrame as dictionaries, one by one."""
-    columns = getattr(rows, "columns", None)
-    if columns is None or not hasattr(rows, "itertuples"):
-        yield from rows
-        return
-    names = [str(each) for each in columns]
-    for values in rows.itertuples(index=False, name=None):
-        yield dict(zip(names, values, strict=True))
-
-
-def _is_repair(added: EntryAdded) -> bool:
-    """Whether nbchat has asked for an answer again."""
-    return added.entry.role == "user" and added.entry.is_by_nbchat
-
-
-def _raising(error: Exception) -> Iterator[Row]:
-    raise error
-    yield  # a generator: it raises when it is read
-
-
-def _part(item: Any, field: str | Callable[[Any], Any]) -> Any:
-    """A field of a row, or the result of a function of it; raises what that raises."""
-    if not isinstance(field, str):
-        return field(item)
-    return item[field] if isinstance(item, Mapping) else getattr(item, field)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"expected text, not {type(value).__name__}")
-    return value
-
-
-def _no(what: str, error: Exception) -> str:
-    return f"no {what} for this row: {error_line(error)}"
-
-
-def _short(key: str) -> str:
-    return key if len(key) <= KEY_LENGTH else f"{key[:KEY_LENGTH]}#{_hash(key)[:12]}"
+    return hash_of(repr(parts))
 
 
 def _code(function: Callable[..., object]) -> str:
@@ -524,5 +695,6 @@ def _parts(code: CodeType) -> list[Any]:
     return [code.co_code, code.co_names, constants]
 
 
-def _hash(text: str) -> str:
+def hash_of(text: str) -> str:
+    """A short hash of a text."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

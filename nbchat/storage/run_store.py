@@ -19,7 +19,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from nbchat.agent.map_results import Result, result_from_json
+from nbchat.agent.map_rows import Result, result_from_json
 from nbchat.conversation.entries import now
 from nbchat.conversation.events import (
     Compacted,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import closing
@@ -35,9 +36,8 @@ from quick_server import quick_server
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.budget import Budget
-from nbchat.agent.map_agents import MapRun, map_agents
-from nbchat.agent.map_results import MemoryResults, Result
-from nbchat.agent.map_rows import RowTask
+from nbchat.agent.map_agents import MapRun, MemoryResults, map_agents
+from nbchat.agent.map_rows import Result, RowTask
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import ContentLeftOut, TextDelta, ToolRequested
 from nbchat.conversation.session import Session
@@ -835,7 +835,7 @@ def test_a_run_whose_first_rows_fail_alike_stops_and_the_same_call_continues(sto
     run = mapped(tickets(60), lambda: Agent(Desk(broken)), **options).wait()
     assert run.state == "failed"
     assert run.problem.startswith("Stopped, because 10 of the first 10 rows failed")
-    assert not list(store.results("desk"))
+    assert (run.counts.failed, run._failed) == (0, {})
     run = mapped(tickets(60), **options).wait()
     assert (run.state, run.counts.done, run.counts.failed) == ("finished", 60, 0)
 
@@ -935,3 +935,34 @@ def test_agreement_says_how_many_rows_are_right_by_category():
     assert (wrong.right, wrong.total) == (5, 6)
     assert wrong.by_category["transfer"] == (2, 3)
     assert repr(wrong).splitlines()[:2] == ["5 of 6 right", "transfer: 2 of 3"]
+
+
+def test_rows_whose_two_samples_disagree_are_reviewed_first(store):
+    asked: Counter[str] = Counter()
+
+    def unsure(request: Request) -> Line:
+        text = next(e.content for e in request.history if e.is_prompt)
+        asked[text[:5]] += 1
+        other = text.replace("transfer", "card") if asked[text[:5]] == 1 else text
+        return says(json.dumps({"category": category(other), "ticket": text[:5]}))
+
+    def make() -> Agent:
+        return Agent(Desk(unsure))
+
+    planned = mapped(tickets(6), samples=2, start=False).estimate()
+    once = mapped(tickets(6), start=False).estimate()
+    assert list(planned.tokens) == [2 * each for each in once.tokens]
+    options = {"store": store, "name": "desk", "workers": 2}
+    run = mapped(tickets(6), make, samples=2, **options).wait()
+    assert set(asked.values()) == {2}
+    review = run.review()
+    assert list(review["key"][:2]) == ["T0001", "T0004"]
+    assert list(review["doubt"][:3]) == ["disagrees", "disagrees", ""]
+    assert list(review["category"][:2]) == ["transfer", "transfer"]
+    assert list(review.columns[-2:]) == ["others", "corrected"]
+    assert list(review["others"][:3]) == [["card"], ["card"], ["card"]]
+    assert set(run.review(field="ticket")["doubt"]) == {""}
+    assert run.table()["tokens"].sum() == run.counts.usage.total_tokens
+    assert mapped(tickets(6), make, samples=2, **options).counts.skipped == 6
+    assert mapped(tickets(6), make, samples=3, **options).wait().counts.done == 6
+    assert set(asked.values()) == {3}
