@@ -10,16 +10,13 @@ from nbchat.compaction.memory.memory import (
     Readings,
     memory_of,
 )
-from nbchat.compaction.memory.rules import FROM_BEFORE, is_said, rules_in_force
+from nbchat.compaction.memory.rules import is_said, rules_in_force
 from nbchat.compaction.plan import Plan, largest_entry
 from nbchat.compaction.policies import Policy
-from nbchat.compaction.shortening import shorten_to_tokens, within
+from nbchat.compaction.shortening import shorten_to_tokens
 from nbchat.compaction.summarizer.reply_validation import check_budget, check_size
 from nbchat.compaction.summary_format import (
-    carried_lines,
-    is_quote,
     summary_entry,
-    summary_facts,
     summary_text,
 )
 from nbchat.conversation.entries import (
@@ -46,9 +43,6 @@ OMISSION = "({count} earlier messages are omitted to save space; all are kept.)"
 
 TAGS_TOKENS = 20
 """Of the tags around a summary and its memory."""
-
-BEFORE_TOKENS = 500
-"""Tokens of sentences that an older version of nbchat carried over."""
 
 VARIABLES_LINES = 40
 """Lines about variables that are looked at: two screens."""
@@ -116,7 +110,7 @@ class SummaryBuilder:
         budget, count = self.plan.budget.summary, self.counter.count
         story = shorten_to_tokens(story, budget, count)
         summary = "\n\n".join(filter(None, (story, OPENING)))
-        copied = self._copied(summary, is_told=False, before=self._from_before())
+        copied = self._copied(summary, is_told=False)
         if not (story or copied.memory.lines):
             return self.omission_entry()
         return self._checked(summary, copied)
@@ -129,7 +123,7 @@ class SummaryBuilder:
         budget, count = self.plan.budget, self.counter.count
         text = summary_text(self.before.content) if self.before else ""
         story = shorten_to_tokens(text, budget.summary, count)
-        entry = self._made(story, self._copied(story, before=self._from_before()))
+        entry = self._made(story, self._copied(story))
         check_budget(count(entry.content), budget.limit)
         return entry
 
@@ -158,9 +152,7 @@ class SummaryBuilder:
         """The rules in force with an entry, also those that found no room in it."""
         return self.copied.get(content, Copied()).rules
 
-    def _copied(
-        self, summary: str, *, is_told: bool = True, before: Sequence[str] = ()
-    ) -> Copied:
+    def _copied(self, summary: str, *, is_told: bool = True) -> Copied:
         """What code copies beside a summary, within what both may take.
 
         With `is_told` the summary says what it covers, so that its values come last.
@@ -175,7 +167,6 @@ class SummaryBuilder:
         )
         material = Material(
             rules=tuple(rules),
-            before=tuple(before),
             variables=tuple(self._variables()),
             dropped=self.session.dropped_rules,
             summary=summary if is_told else "",
@@ -197,20 +188,6 @@ class SummaryBuilder:
         dropped = self.session.dropped_rules
         rules = _newest_rules(self.session, self.plan.start)
         return (rule for rule in rules if rule.text in dropped)
-
-    def _from_before(self) -> list[str]:
-        """What an older version of nbchat carried over beside the summary before."""
-        records = self.session.active_compactions
-        if self.before is None or any(
-            record.memory and record.summary == self.before.content
-            for record in records
-        ):
-            return []
-        content = self.before.content
-        quotes = [line for line in summary_facts(content) if is_quote(line)]
-        lines = [*carried_lines(content)[1:], *quotes]
-        lines = [f"- {FROM_BEFORE}{line.lstrip('-* ')}" for line in lines]
-        return within(lines, BEFORE_TOKENS, lambda line: self.counter.count(line) + 1)
 
     @property
     def _largest(self) -> int:

@@ -15,12 +15,8 @@ Tags and role markers in texts for a model are escaped.
 
 import re
 from collections.abc import Iterable
-from itertools import takewhile
 
 from nbchat.conversation.entries import Entry
-
-CARRIED_TITLE, CARRIED_MARK = "From earlier, and not in the summary:", "* "
-"""The title of the sentences carried over, and the sign before each."""
 
 _QUOTE_START = '- "'
 
@@ -53,27 +49,9 @@ def summary_facts(content: str) -> list[str]:
 
 
 def statements_text(content: str) -> str:
-    """The statements of a summary entry, for the model that writes the next one.
-
-    The summary, the rules that stand beside it, and what older versions of nbchat
-    carried over.
-    """
-    quotes = [line for line in summary_facts(content) if is_quote(line)]
-    return "\n".join([summary_text(content), *carried_lines(content)[1:], *quotes])
-
-
-def carried_lines(content: str) -> list[str]:
-    """The sentences that older versions carried over, with their title."""
-    lines = summary_facts(content)
-    start = lines.index(CARRIED_TITLE) + 1 if CARRIED_TITLE in lines else len(lines)
-    kept = takewhile(lambda line: line.startswith(CARRIED_MARK), lines[start:])
-    found = list(kept)
-    return [CARRIED_TITLE, *found] if found else []
-
-
-def is_quote(line: str) -> bool:
-    """Whether a line of facts is a quote."""
-    return line.startswith(_QUOTE_START)
+    """The summary and its rules, for the model that writes the next one."""
+    rules = [line for line in summary_facts(content) if line.startswith(_QUOTE_START)]
+    return "\n".join([summary_text(content), *rules])
 
 
 def escape(text: str) -> str:

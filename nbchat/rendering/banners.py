@@ -37,8 +37,8 @@ from nbchat.rendering.entries import (
     summary_parts,
     summary_text_html,
 )
-from nbchat.rendering.facts import facts_html, memory_html
 from nbchat.rendering.markdown import code_html, markdown_html
+from nbchat.rendering.memory import memory_html
 
 PREVIEW_LIMIT = 200
 """Characters of the summary shown on a collapsed banner."""
@@ -173,9 +173,10 @@ def _memory_html(compaction: Compaction) -> str:
     """The summary, and what code copied, as sections."""
     if not compaction.summary:
         return ""
-    story, facts = summary_parts(compaction.summary)
-    copied = memory_html(compaction.memory) or facts_html(facts, compaction.facts)
-    shown = summary_text_html(story) + copied
+    if not compaction.memory:
+        return summary_html(compaction.summary)
+    story, _ = summary_parts(compaction.summary)
+    shown = summary_text_html(story) + memory_html(compaction.memory)
     return f'<div class="nbc-summary-text">{shown}</div>'
 
 

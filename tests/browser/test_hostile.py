@@ -158,7 +158,7 @@ import itertools
 import tempfile
 from nbchat.agent.mcp import ServerState
 from nbchat.storage.saved_settings import SettingInForce
-from nbchat.conversation.entries import Fact
+from nbchat.conversation.entries import MemoryLine
 from nbchat.conversation.tools import Tool
 from nbchat.storage.branches import Branch
 
@@ -184,10 +184,11 @@ for number, text in enumerate(texts):
     store.add_entries(begun, 0, 1, Origin("n", model="m"))
     store.rename(f"s{number}", text)
 whole = "\\n\\n".join(f"{n}. {text}" for n, text in enumerate(texts, 1_000))
-facts = tuple(Fact(text, text, text, n) for n, text in enumerate(texts))
+told = (MemoryLine("work", text, n) for n, text in enumerate(texts))
+memory = (MemoryLine("work", "Work:", None), *told)
 lines = "\\n".join(f'{text}:\\n- "{text}"' for text in texts)
 summary = f"<summary>\\n{whole}\\n</summary>\\n<facts>\\n{lines}\\n</facts>"
-record = Compaction("k", 0, len(texts), summary, facts=facts, committed_at=len(texts))
+record = Compaction("k", 0, len(texts), summary, memory=memory, committed_at=len(texts))
 said = [Entry("user", f"{n}. {text}") for n, text in enumerate(texts, 1_000)]
 session = Session(said, session_id="s0", compactions=[record])
 known = Commands(store)
@@ -462,7 +463,7 @@ def test_hostile_texts_in_memory_settings_servers_titles_and_branches_are_only_t
         assert violations(panel) == []
         page.keyboard.press("Escape")
     panel.locator("button[data-action=view]").click()
-    await_count(dialog, ".nbc-facts tr", len(PAYLOADS))
+    await_count(dialog, ".nbc-copied li", len(PAYLOADS))
     dialog.locator(".nbc-source").last.click()
     await_count(dialog, ".nbc-found", 1)
     unfold(page, panel)

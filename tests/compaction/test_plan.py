@@ -14,9 +14,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.plan import Budget, budget_for
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summary_format import (
-    CARRIED_TITLE,
     summary_entry,
-    summary_facts,
 )
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.session import Session
@@ -151,21 +149,6 @@ def test_a_summary_that_is_too_large_by_itself_is_made_smaller_without_a_model()
     assert (record.status, record.messages, record.cost) == ("done", 0, Usage())
     assert story in session.history[0].content
     assert engine.tracker.counter.count_entries(session.history) < 1_200
-
-
-def test_what_an_older_version_carried_over_stays_when_a_summary_is_made_smaller():
-    rows = [f"W{n:07d} delivered, {n} Oak Street, Denver" for n in range(400)]
-    kept = ["Never ship before May 16.", "Ann waits for order W17."]
-    carried = [CARRIED_TITLE, *(f"* {sentence}" for sentence in kept)]
-    session = in_force("* They talked about orders.", [*carried, *rows], *records(100))
-    engine = engine_of(window=8_000)
-    plan = engine.plan(session, trigger="window")
-    session.compactions.append(
-        finished(engine.compact(session, ScriptedProvider(), plan))
-    )
-    lines = summary_facts(session.history[0].content)
-    assert lines[1:3] == [f"- from before: {sentence}" for sentence in kept]
-    assert engine.tracker.counter.count_entries(session.history) < 1_300
 
 
 def test_a_summary_over_the_limit_is_shortened_with_the_gap_counted():

@@ -203,8 +203,6 @@ class Material:
     rules: tuple[Rule, ...] = ()
     file: tuple[str, ...] = ()
     """The title and the text of a rules file that the person agreed to."""
-    before: tuple[str, ...] = ()
-    """Lines that an older version of nbchat carried over."""
     variables: tuple[str, ...] = ()
     """Lines about the variables in the kernel."""
     dropped: tuple[str, ...] = ()
@@ -248,8 +246,7 @@ class _Packing:
     def add_rules(self) -> None:
         """The newest rules in their share, in the order in which they were said."""
         material, most = self._material, int(self._budget * RULES_SHARE)
-        before = [MemoryLine("rules", text, None) for text in material.before]
-        lines = [*before, *rule_lines(material.rules)]
+        lines = list(rule_lines(material.rules))
         kept = within(reversed(lines), most, lambda line: self._count(line.text) + 1)
         self._add("rules", [*kept[::-1], *self._file()])
         missing = lines[: len(lines) - len(kept)]

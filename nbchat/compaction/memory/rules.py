@@ -11,9 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from nbchat.conversation.entries import Entry, MemoryLine, Rule
 from nbchat.conversation.pastes import typed_text
 
-FROM_BEFORE = "from before: "
-"""Before a sentence that an older version of nbchat carried over."""
-
 SHORTEST, LONGEST = 4, 2_000
 """Characters of a quote without spaces and marks that is looked for, and of the longest
 that is kept: shorter ones are found by chance, longer ones are documents."""

@@ -8,18 +8,15 @@ from nbchat.conversation.values import values
 INVENTED = " [not in the conversation]"
 """Follows a value that nothing in the conversation holds."""
 
-_MARK = re.compile(r" \[not (?:with [^\]\n]{1,130} )?in the conversation\]")
-"""Also the marks that older versions put behind a value beside the wrong id."""
-
 
 def is_marked(text: str, stop: int) -> bool:
     """Whether a mark follows at an index."""
-    return _MARK.match(text, stop) is not None
+    return text.startswith(INVENTED, stop)
 
 
 def without_marked(text: str) -> str:
     """The text without its marked values and their marks."""
-    marks = list(_MARK.finditer(text))
+    marks = list(re.finditer(re.escape(INVENTED), text))
     if not marks:
         return text
     starts = {value.stop: value.start for value in values(text)}

@@ -6,13 +6,11 @@ second, in which no click on Stop must wait. Few change anything: a key, a model
 
 import logging
 import os
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -43,8 +41,13 @@ from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.rendering.banners import compaction_html
 from nbchat.rendering.conversation import timeline
-from nbchat.rendering.entries import beginning_html, part_end, summary_text_html
-from nbchat.rendering.facts import facts_html, memory_html
+from nbchat.rendering.entries import (
+    beginning_html,
+    part_end,
+    part_html,
+    summary_text_html,
+)
+from nbchat.rendering.memory import memory_html
 from nbchat.rendering.plain_text import displayable
 from nbchat.storage.saved_settings import SettingInForce
 
@@ -486,9 +489,6 @@ def _model_row(known: "KnownModel") -> protocol.ModelRow:
     return protocol.ModelRow(displayable(known.name), known.window, *dollars)
 
 
-_OMITTED = re.compile(r"\s*\[…\]\s*|…")
-"""What a quote contains where words were omitted."""
-
 SEARCHED_TOGETHER = 50
 """Messages that are searched for a value before each of them is."""
 
@@ -634,18 +634,16 @@ def memory_view(agent: Agent) -> protocol.MemoryView:
             protocol.MemoryValue(value.text, position)
             for value, position in zip(found, positions, strict=True)
         ),
-        facts=_memory_html(record, covered),
+        facts=_memory_html(record),
         covered=record.stop,
         kept=len(session.transcript) - record.stop,
     )
 
 
-def _memory_html(record: Compaction, covered: Sequence[Entry]) -> str:
-    """What code copied; of a record from an older version as its text says it."""
-    if record.memory:
-        return memory_html(record.memory)
+def _memory_html(record: Compaction) -> str:
+    """The lines that code copied; of a record without them the text of its memory."""
     text = "\n".join(summary_facts(record.summary))
-    return facts_html(text, record.facts, Quotes(covered).find)
+    return memory_html(record.memory) or (part_html("Facts", text) if text else "")
 
 
 def _positions(wanted: Sequence[Value], entries: Sequence[Entry]) -> list[int | None]:
@@ -667,35 +665,6 @@ def _positions(wanted: Sequence[Value], entries: Sequence[Entry]) -> list[int | 
 def _text(entry: Entry) -> str:
     is_text = entry.is_prompt or entry.is_by_nbchat
     return f"{entry.attachment_text}\n{'' if is_text else entry.tool_args}"
-
-
-class Quotes:
-    """Finds the messages that lines of the facts quote; reads each message once."""
-
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        """`entries` are those that a compaction covers."""
-        self._entries = entries
-
-    def find(self, line: str) -> int | None:
-        """The newest message that says what a line quotes, if it does."""
-        _, mark, rest = line.partition('"')
-        quote, end, _ = rest.rpartition('"')
-        pieces = [_plain(piece) for piece in _OMITTED.split(quote) if _plain(piece)]
-        if not (mark and end and pieces):
-            return None
-        texts = self._texts
-        for position in range(len(texts) - 1, -1, -1):
-            if all(piece in texts[position] for piece in pieces):
-                return position
-        return None
-
-    @cached_property
-    def _texts(self) -> list[str]:
-        return [_plain(entry.content) for entry in self._entries]
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
 
 
 PAGE_ENTRIES = 100

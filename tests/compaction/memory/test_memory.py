@@ -21,12 +21,7 @@ from nbchat.compaction.memory.memory import (
     memory_of,
     shared_out,
 )
-from nbchat.compaction.summary_format import (
-    CARRIED_TITLE,
-    summary_entry,
-    summary_facts,
-)
-from nbchat.conversation.entries import Compaction, Entry, Fact, Rule
+from nbchat.conversation.entries import Entry, Fact, Rule
 from nbchat.conversation.session import Session
 from nbchat.providers.tokens import TokenCounter
 from nbchat.testing import ScriptedProvider, says
@@ -269,44 +264,3 @@ def test_an_excluded_message_is_in_no_part_of_the_next_memory():
     assert "W0000016" in kept
     assert "Where is W0000017?" not in kept
     assert "17 Oak Street" not in kept
-
-
-# Entries of older versions
-
-OLD = [
-    "Rules and decisions in force:",
-    '- "Never ship before May 16."',
-    CARRIED_TITLE,
-    "* Ann waits for order W0000017.",
-    "order: W0000004 | status: sent",
-]
-
-
-def of_an_older_version() -> Session:
-    said = desk(30)
-    before = summary_entry("They talked about many orders.", OLD).content
-    return Session(
-        said, compactions=[Compaction(id="a", start=0, stop=40, summary=before)]
-    )
-
-
-def test_what_an_older_version_carried_over_goes_to_the_writer():
-    agent = compacted(of_an_older_version(), "W0000029 was sent.")
-    asked = agent.provider.requests[0].history[0].content
-    previous = asked.partition("<previous_summary>")[2].partition("</previous_")[0]
-    assert "They talked about many orders." in previous
-    assert "Ann waits for order W0000017." in previous
-    assert '- "Never ship before May 16."' in previous
-    assert "W0000004" not in previous
-    assert "from before" not in agent.session.history[0].content
-
-
-def test_without_a_model_what_an_older_version_carried_over_is_labelled():
-    agent = compacted(of_an_older_version(), policy="extractive")
-    lines = summary_facts(agent.session.history[0].content)
-    assert lines[:3] == [
-        TITLES["rules"],
-        "- from before: Ann waits for order W0000017.",
-        '- from before: "Never ship before May 16."',
-    ]
-    assert agent.session.compaction.rules == ()

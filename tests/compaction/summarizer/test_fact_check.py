@@ -207,14 +207,6 @@ def test_what_the_summaries_before_covered_is_a_source():
     assert check_facts("W923 costs 823.25.", index).names == ["W923"]
 
 
-def test_what_an_older_version_marked_is_no_source():
-    told = (
-        'W1 costs 51 [not with W1 in the conversation], "No [not in the conversation]'
-    )
-    earlier = summary_entry(told, [])
-    assert checked("W1 costs $51.", earlier).names == ["$51"]
-
-
 def test_the_answers_of_recorded_agents_are_true_but_for_what_they_computed():
     computed = {"$207", "$216", "$236", "$121.20"}
     """Three sums, one of them wrong, and the difference of two records."""

@@ -1,14 +1,13 @@
 import json
-from dataclasses import replace
 
 import pytest
 from panel_protocol import known
 
 from nbchat.agent.agent import Agent
-from nbchat.conversation.entries import Compaction, Entry, Fact
+from nbchat.conversation.entries import Compaction, Entry, MemoryLine
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
-from nbchat.jupyter.panel.queries import Quotes, memory_view
+from nbchat.jupyter.panel.queries import memory_view
 from nbchat.testing import ScriptedProvider
 
 SAID = (
@@ -20,9 +19,9 @@ SAID = (
 )
 
 
-def remembering(story: str, *facts: Fact) -> Agent:
+def remembering(story: str, *memory: MemoryLine) -> Agent:
     summary = f"<summary>\n{story}\n</summary>"
-    record = Compaction("c", 0, 4, summary, 900, 90, facts=facts)
+    record = Compaction("c", 0, 4, summary, 900, 90, memory=memory)
     session = Session(SAID, compactions=[record])
     return Agent(ScriptedProvider(), session=session)
 
@@ -40,43 +39,15 @@ def test_each_value_of_the_summary_names_the_message_it_comes_from() -> None:
     assert (seen["covered"], seen["kept"]) == (4, 1)
 
 
-def test_each_fact_names_its_message_and_no_text_can_break_the_answer() -> None:
+def test_each_copied_line_names_its_message_and_no_text_can_break_the_answer() -> None:
     evil = "<img src=x onerror=x>\ud800"
-    seen = known(memory_view(remembering(evil, Fact(evil, "due", evil, 2))))
+    lines = (MemoryLine("calls", "Calls:", None), MemoryLine("calls", evil, 2))
+    seen = known(memory_view(remembering(evil, *lines)))
     assert 'data-position="2"' in seen["facts"]
     assert "<img" not in seen["html"] + seen["facts"]
     json.dumps(seen).encode()
 
 
-def test_a_quote_names_the_newest_message_that_says_it() -> None:
-    quotes = 'Open request:\n- "Order W107 […] please."\n- "Never said."\nCalls made: 1'
-    story = f"Ann ordered.\n</summary>\n<facts>\n{quotes}\n</facts>"
-    session = remembering("x").session
-    record = replace(session.compactions[0], summary=f"<summary>\n{story}")
-    session = Session(SAID, compactions=[record])
-    seen = known(memory_view(Agent(ScriptedProvider(), session=session)))
-    assert seen["facts"].count("data-position") == 1
-    assert '<span data-position="0">&quot;Order W107' in seen["facts"]
-    assert "Calls made: 1" in seen["facts"]
-
-
 def test_without_a_compaction_there_is_nothing_to_remember() -> None:
     with pytest.raises(NbchatError, match="the model sees all messages"):
         memory_view(Agent(ScriptedProvider(), session=Session(SAID)))
-
-
-def test_each_message_is_read_once_for_all_quotes() -> None:
-    class Counted(Entry):
-        @property
-        def content(self) -> str:
-            read.append(self)
-            return "Order W107, please."
-
-    read: list[Entry] = []
-    quotes = Quotes([Counted("user", "")] * 3)
-    assert [quotes.find(line) for line in ('"W107"', '"W108"', '"please"')] == [
-        2,
-        None,
-        2,
-    ]
-    assert len(read) == 3
