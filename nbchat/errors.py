@@ -39,7 +39,7 @@ class NbchatError(Exception):
 
     @property
     def line(self) -> str:
-        """What happened and what to do, without the details."""
+        """The event and the advice, without the details."""
         return str(self).partition("\n")[0]
 
 
@@ -68,7 +68,7 @@ class LogNotWritten(StoreError):
 
 
 class NotErased(StoreError):
-    """What was removed is still in free space of the database, or in a backup."""
+    """Removed text is still in free space of the database, or in a backup."""
 
 
 class SessionTaken(StoreError):
@@ -84,7 +84,7 @@ class AnswerInvalid(NbchatError):
 
 
 class PreviewFailed(NbchatError):
-    """What a call would do cannot be shown to a person, so it does not run."""
+    """The effect of a call cannot be shown to a person, so it does not run."""
 
 
 class ChatUnreachable(NbchatError):

@@ -1,4 +1,4 @@
-"""What a chat's runner reports besides the events of its turns."""
+"""Events of a chat's runner besides those of its turns."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -60,7 +60,7 @@ class CommandReplied:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """What a command is doing now, in a few words."""
+    """The current work of a command, in a few words."""
 
     activity: str
 
@@ -101,7 +101,7 @@ class RulesOffered:
 
 @dataclass(frozen=True, slots=True)
 class CellsUndone:
-    """What a turn changed in the notebook was undone, but for the cells that are left.
+    """A turn's changes of the notebook were undone, but for the cells that are left.
 
     `turn` is the position where it begins; `problem` says why it was not undone.
     """

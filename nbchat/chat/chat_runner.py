@@ -103,7 +103,7 @@ class ChatRunner:
         self.chat_id = new_chat_id()
         """The id by which Jupyter Server reaches this chat."""
         self.opening: Callable[[Agent], str] = lambda _agent: ""
-        """What is said once the agent was built, such as that its model is another."""
+        """Notices once the agent was built, such as that its model is another."""
         self.on_turn_end: Callable[[Agent], object] | None = None
         """Called when a message, a command or an action is done, on its thread."""
         self._build = build
@@ -148,7 +148,7 @@ class ChatRunner:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something runs or is queued."""
+        """True while something runs or is queued."""
         with self._changed:
             return bool(self._running or self._queue)
 

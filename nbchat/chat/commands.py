@@ -500,7 +500,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _deleted(session_id: str, count: int, files: int) -> str:
-    """What was deleted, in a sentence."""
+    """A sentence on what was deleted."""
     sessions = f"{count} sessions" if count > 1 else f"session {session_id}"
     logs = " and its log" if files else ""
     return f"Deleted {sessions}{logs}."

@@ -26,7 +26,7 @@ from nbchat.storage.session_log import session_log, write_session_log
 Stop = threading.Event | None
 
 Reply = str | CommandReplied | Iterable[ChatEvent]
-"""What a command returns: a text, a table, or the events of what it does."""
+"""The return value of a command: a text, a table, or the events of what it does."""
 
 Command = Callable[[Agent, str, Stop], Reply]
 

@@ -289,7 +289,7 @@ def send_action(
 def request_value(
     kernel: str, action: str, *, chat_id: str, timeout_seconds: float, **details: object
 ) -> object:
-    """What an action of one chat returns.
+    """The return value of an action of one chat.
 
     Raises ChatUnreachable when the chat does not listen or takes longer than the
     timeout, and NbchatError when it refuses.
@@ -354,7 +354,7 @@ def _addresses(kernel: str, chat_id: str) -> Iterator[Address]:
 
 
 def _is_of_this_user(file: Path) -> bool:
-    """Whether a file, no link, was written by this user; root asks for all users."""
+    """True if a file, no link, was written by this user; root asks for all users."""
     found = file.lstat()
     if not hasattr(os, "getuid"):  # Windows, which protects the user's folders itself
         return stat.S_ISREG(found.st_mode)
@@ -368,7 +368,7 @@ def _own_users() -> tuple[int, int]:
 
 
 def _is_ours(connection: socket.socket) -> bool:
-    """Whether the other side is this user or root; a port of loopback tells nothing."""
+    """True if the other side is this user or root; a port of loopback tells nothing."""
     is_port = connection.family == socket.AF_INET
     return is_port or peer_user(connection) in _own_users()
 
@@ -395,7 +395,7 @@ def _listener(folder: Path, name: str) -> tuple[socket.socket, str]:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether this user alone may enter a folder, which is no link."""
+    """True if this user alone may enter a folder, which is no link."""
     if not hasattr(os, "getuid") or not hasattr(socket, "AF_UNIX"):
         return False
     found = folder.lstat()

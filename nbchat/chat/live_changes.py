@@ -72,7 +72,7 @@ NOTEBOOK_TOOLS = {
     True: "The model can now read, edit and run cells. You approve each change.",
     False: "The model can no longer read, edit and run cells.",
 }
-"""What is said once the model may use the notebook, and once it may not."""
+"""The answers once the model may use the notebook, and once it may not."""
 
 
 class LiveSettings:
@@ -251,7 +251,7 @@ class LiveSettings:
             self._is_rereading = False
 
     def _is_waiting_for_a_key(self, agent: Agent) -> bool:
-        """Whether a key has come that names a model, and nobody has chosen one."""
+        """True if a key has come that names a model, and nobody has chosen one."""
         provider, config = agent.provider, self.config
         is_makeshift = isinstance(provider, Unconnected) or (
             provider.name == EMBEDDED_MODEL

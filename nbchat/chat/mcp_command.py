@@ -85,7 +85,7 @@ class ChatServers:
         return _row(self._servers.state(known[name]))
 
     def _question(self, server: McpServer, *, is_accepted: bool) -> str:
-        """What to confirm before a server starts; empty where nothing is to be."""
+        """The question before a server starts; empty where there is none."""
         is_here = Path(server.origin).is_relative_to(Path.cwd().resolve())
         if is_here or server.name in self._chosen():
             return ""

@@ -89,7 +89,7 @@ class KnownProvider:
 
 @dataclass(frozen=True, slots=True)
 class ServerReport:
-    """What a server says of itself."""
+    """The description that a server gives of itself."""
 
     kind: str
     address: str
@@ -125,7 +125,7 @@ class Models:
 
     @property
     def is_locked(self) -> bool:
-        """Whether a site decides on the model, or where it is."""
+        """True if a site decides on the model, or where it is."""
         return bool({"model", "base_url"} & self._live.config.locks.keys())
 
     @property
@@ -209,7 +209,7 @@ class Models:
         return f"New chats don't start with {name} any more."
 
     def _unnamed(self, name: str) -> str:
-        """What to say of a name without a provider: the nearest ones of all."""
+        """The message about a name without a provider: the nearest ones of all."""
         known = [each.name for one in self.providers() for each in one.models]
         bare = {each.partition(":")[2]: each for each in known}
         near = get_close_matches(name, bare, NEAREST)
@@ -296,7 +296,7 @@ def whole_address(typed: str, kind: str = "openai") -> str:
 
 
 def _known(name: str) -> KnownModel:
-    """What the price list has about a model of a provider."""
+    """The details of a provider's model in the price list."""
     kind, _, model = name.partition(":")
     info = model_info(model, provider=service_of(kind, model).price_list or None)
     dollars = (info.prices.input, info.prices.output) if info.prices else None
@@ -304,7 +304,7 @@ def _known(name: str) -> KnownModel:
 
 
 def _served(kind: str, served: ServedModel, *, is_own: bool) -> KnownModel:
-    """What is known of a model that a server lists; one's own has no price."""
+    """The details of a model that a server lists; a private server's has no price."""
     known = _known(f"{kind}:{served.name.removeprefix(f'{kind}:')}")
     known = replace(known, window=served.window or known.window)
     return replace(known, dollars=None) if is_own else known

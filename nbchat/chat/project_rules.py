@@ -123,7 +123,7 @@ class ProjectRules:
         return rules if is_yes else None
 
     def _answer(self, rules: RulesFile) -> bool | None:
-        """What was answered about this content; None where nothing was."""
+        """The answer about this content; None where there was none."""
         key = rules.consent_key
         if key not in self._answers:
             with suppress(StoreError):

@@ -375,7 +375,7 @@ class AcpAgent:
 
 
 def _until_cancelled(answer: Future[Any], stop: threading.Event) -> Any:
-    """What a client answers; raises Stopped if the turn is cancelled meanwhile."""
+    """The answer of a client; raises Stopped if the turn is cancelled meanwhile."""
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
             found = answer.result(CANCEL_SECONDS)
@@ -413,7 +413,7 @@ def _entry_updates(entry: Entry) -> Iterable[Any]:
 
 
 def _message(prompt: list[Any]) -> str:
-    """What the person wrote, with the names of what is mentioned where it is."""
+    """The person's text, with the names of mentioned things in their places."""
     if not any(_is_written(block) for block in prompt):
         return ATTACHED_ALONE
     parts = (block.text if _is_written(block) else _mention(block) for block in prompt)
@@ -421,7 +421,7 @@ def _message(prompt: list[Any]) -> str:
 
 
 def _is_written(block: Any) -> bool:
-    """Whether a block is the person's words: not what is meant for the model alone."""
+    """True if a block is the person's words: not what is meant for the model alone."""
     if not isinstance(block, schema.TextContentBlock):
         return False
     audience = block.annotations.audience if block.annotations else None

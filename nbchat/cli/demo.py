@@ -127,7 +127,7 @@ def _execute(
 
 
 def _figures(book: nbformat.NotebookNode) -> list[str]:
-    """What the cells with the tag `figure` have printed."""
+    """The printed lines of the cells with the tag `figure`."""
     tagged = (each for each in book.cells if FIGURE in each.metadata.get("tags", ()))
     outputs = (output for cell in tagged for output in cell.outputs)
     return [text.strip() for each in outputs if (text := each.get("text"))]

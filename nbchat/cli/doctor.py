@@ -115,7 +115,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """What is wrong, and what matters most; it fits a screen."""
+        """The faults, and what matters most; it fits a screen."""
         lines = self._verdict()
         for title, rows in self.sections:
             shown = [each for each in rows if FIRST.get(title, bool)(each)]
@@ -253,7 +253,7 @@ def _model_rows(config: NbChat, store: SessionStore, report: Report) -> Iterator
 def _limit_rows(
     provider: Provider, set_window: int | None, report: Report
 ) -> Iterator[str]:
-    """What is known of a model, and where each figure is from."""
+    """The details of a model, and where each figure is from."""
     name = provider.name.partition(":")[2]
     told = provider.info().with_window(set_window)
     info = told.or_assumed()

@@ -17,7 +17,7 @@ from nbchat.conversation.turns import count_messages
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What writing a summary came to: an entry, or none and the reason."""
+    """The outcome of writing a summary: an entry, or none and the reason."""
 
     entry: Entry | None
     cost: Usage
@@ -27,9 +27,9 @@ class Outcome:
     reason: str = ""
     code: str = ""
     note: str = ""
-    """What was unusual about a summary that was accepted."""
+    """A note on a summary that was accepted."""
     fields: SummaryFields | None = None
-    """What a structured summary says."""
+    """The fields of a structured summary."""
 
 
 def running_record(

@@ -225,7 +225,7 @@ def _thinking(transcript: Sequence[Entry], index: int) -> list[int]:
 
 
 def _is_signature(transcript: Sequence[Entry], index: int) -> bool:
-    """Whether thinking without text signs the call after it, which needs it."""
+    """True if thinking without text signs the call after it, which needs it."""
     after = transcript[index + 1 : index + 2]
     return not transcript[index].content and any(entry.is_call for entry in after)
 

@@ -158,7 +158,7 @@ class CompactionEngine:
 
     @property
     def shares_prefix(self) -> bool:
-        """Whether summary requests may begin like the chat's own, to read its cache."""
+        """True if summary requests may begin like the chat's own, to read its cache."""
         return self.summary_model is None and self.summary_shape != "plain"
 
     def _asks_alike(self) -> bool:  # a method, for engines are pickled
@@ -173,7 +173,7 @@ class CompactionEngine:
         self.tracker.update_token_count(usage_of(report[-1]), position=position)
 
     def should_compact(self, session: Session | None = None) -> Decision:
-        """Whether to compact now, which meter says so, and why.
+        """Decide whether to compact now; the answer names the meter and the reason.
 
         Without a session it follows from the tokens counted alone.
         """
@@ -453,7 +453,7 @@ class CompactionEngine:
     def _builder(
         self, session: Session, plan: Plan, base: Request | None
     ) -> SummaryBuilder:
-        """What makes the summary entry from a text, with the facts of the session."""
+        """Builder of the summary entry from a text, with the session's facts."""
         return SummaryBuilder(
             session,
             plan,
@@ -471,7 +471,7 @@ class CompactionEngine:
         system: str = "",
         said: Sequence[Entry] = (),
     ) -> Assignment:
-        """What to summarize; a summary may speak of all that is given here."""
+        """The entries to summarize; a summary may speak of all that is given here."""
         return Assignment(
             plan.covered,
             tokens=plan.tokens_covered,

@@ -24,7 +24,7 @@ class MaskedEntries:
         """Start with nothing masked."""
         self._newest: dict[Entry, Entry] = {}
         self._transcript: tuple[TranscriptView, dict[int, Entry]] | None = None
-        """What was masked last, and what is changed in it."""
+        """The transcript that was masked last, and what is changed in it."""
 
     def of(self, entries: Iterable[Entry]) -> list[Entry]:
         """A few entries without the secrets in their texts; kept for the next call."""

@@ -66,7 +66,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
-    """What a compaction would do, or in `skip` why there would be none."""
+    """The plan of a compaction, or in `skip` why there would be none."""
 
     trigger: str
     covered: tuple[Entry, ...] = ()
@@ -91,11 +91,11 @@ class Plan:
 
     @property
     def is_resize(self) -> bool:
-        """Whether only the current summary is made smaller; no model is needed."""
+        """True if only the current summary is made smaller; no model is needed."""
         return bool(self.covered) and self.start == self.stop
 
     def __repr__(self) -> str:
-        """What it would do to the context, or why it would be skipped."""
+        """Its effect on the context, or why it would be skipped."""
         return f"<Plan {self.trigger}: {self.skip or self._sizes}>"
 
     def _repr_html_(self) -> str:
@@ -319,7 +319,7 @@ class _Frame:
 
     @property
     def must_shrink(self) -> bool:
-        """Whether the context is too large for the window, and its summary a reason."""
+        """True if the context is too large for the window, and its summary a reason."""
         headroom, entry_tokens = self.headroom, self.sizes[self.earlier]
         if (
             not self.earlier
@@ -410,7 +410,7 @@ class _Frame:
 
 
 def _hint(policy: Policy, trigger: str) -> str:
-    """What the policy keeps, and how to compact that, too; empty if it keeps none."""
+    """A hint at what the policy keeps and how to compact it; empty if it keeps none."""
     kept = policy.kept(trigger)
     if not kept:
         return ""

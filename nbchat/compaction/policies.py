@@ -63,14 +63,14 @@ class Policy:
     keep_by_hand: int | None = None
     """`keep` for a compaction that a person requests; None: the same."""
     keeps_always: bool = False
-    """Whether less is kept only to fit the window itself; else also to get below the
+    """True if less is kept only to fit the window itself; else also to get below the
     guard's limit."""
     summarizer: Summarizer = "prose"
     """Who writes the summary: a model, in prose or as JSON (structured), or no model:
     the entry then has only what code copies (extractive). "hybrid" is prose,
     with headings over it and over the files, commands and errors that code copies."""
     style: Style = "general"
-    """What a summary concentrates on."""
+    """The focus of a summary."""
     detail: Detail = "normal"
     """How detailed, and so how long, a summary may be."""
     summary_max_tokens: int = 2_000
@@ -90,12 +90,12 @@ class Policy:
     """Fewest new tokens that an automatic compaction must cover; at most 100 where a
     request was refused as too long, because the chat could not continue otherwise."""
     prunes: bool = False
-    """Whether old tool outputs are shortened first; if that is enough, no model is
+    """True if old tool outputs are shortened first; if that is enough, no model is
     called."""
     shortens_at_once: bool = False
-    """Whether tool outputs are shortened before the model first sees them."""
+    """True if tool outputs are shortened before the model first sees them."""
     offers_checkpoint: bool = False
-    """Whether models with tools are offered a checkpoint tool, which saves the state of
+    """True if models with tools are offered a checkpoint tool, which saves the state of
     the work and replaces the last checkpoint."""
     verbosity: Literal["normal", "debug"] = "normal"
     """With debug no tool output is shortened."""
@@ -106,10 +106,10 @@ class Policy:
     the history stays; after a request refused as too long there is always an extract.
     In both cases a summary is tried again after one, two, four ... more requests."""
     asks_first: bool = False
-    """Whether a person is asked when the sum of input tokens or its price is due; the
+    """True if a person is asked when the sum of input tokens or its price is due; the
     window guard compacts without asking."""
     counts_exactly: bool = False
-    """Whether the provider counts the context when it is close to the limit."""
+    """True if the provider counts the context when it is close to the limit."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that cannot work."""
@@ -228,7 +228,7 @@ ABOUT = {
     "auto": "When a compaction costs less than sending everything again.",
     "off": "Only on request.",
 }
-"""What a person reads of each preset."""
+"""The description of each preset for people."""
 
 
 def policy_named(policy: str | Policy) -> Policy:

@@ -53,7 +53,7 @@ LiveVariables = Callable[[Sequence[Entry]], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What code copied into an entry, as its record keeps it."""
+    """The lines that code copied into an entry, as its record keeps them."""
 
     memory: Memory = field(default_factory=Memory)
     rules: tuple[Rule, ...] = ()
@@ -71,9 +71,9 @@ class SummaryBuilder:
     tools: tuple[Tool, ...] = ()
     """The tools of the chat: they say which calls only read."""
     readings: Readings = field(default_factory=Readings, compare=False)
-    """What was read of the transcript by earlier compactions."""
+    """Readings of the transcript by earlier compactions."""
     copied: dict[str, Copied] = field(default_factory=dict, compare=False)
-    """What code copied into each entry that was built, by its content."""
+    """The lines that code copied into each entry that was built, by its content."""
     transcript: Sequence[Entry] = field(init=False, compare=False)
     """The transcript without secrets and what was excluded, as the plan found it."""
     to_cover: Sequence[Entry] = field(init=False, compare=False)
@@ -153,7 +153,7 @@ class SummaryBuilder:
         return self.copied.get(content, Copied()).rules
 
     def _copied(self, summary: str, *, is_told: bool = True) -> Copied:
-        """What code copies beside a summary, within what both may take.
+        """The lines that code copies beside a summary, within what both may take.
 
         With `is_told` the summary says what it covers, so that its values come last.
         """
@@ -253,7 +253,7 @@ def _newest_rules(session: Session, stop: int | None) -> tuple[Rule, ...]:
 
 
 def _is_said(session: Session, rule: Rule) -> bool:
-    """Whether the message at its position says it; secrets are hidden in rules."""
+    """True if the message at its position says it; secrets are hidden in rules."""
     if not 0 <= rule.position < len(session.transcript):
         return False
     return is_said(rule, masked(session.transcript[rule.position]))
@@ -277,5 +277,5 @@ def _without_secrets(memory: Memory) -> Memory:
 
 
 def _is_secret(fact: Fact) -> bool:
-    """Whether it holds a secret, such as an argument of the call that it is about."""
+    """True if it holds a secret, such as an argument of the call that it is about."""
     return without_secrets(f"{fact.entity}\n{fact.field}: {fact.value}")[1] > 0

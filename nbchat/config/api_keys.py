@@ -94,7 +94,7 @@ class Keys:
         return "keyring" if self._kept(_kept_name(kind, base_url)) else "none"
 
     def has(self, kind: str) -> bool:
-        """Whether the environment, this chat or the system's keyring has a key."""
+        """True if the environment, this chat or the system's keyring has a key."""
         return kind in KEY_VARIABLES and self.place(kind) != "none"
 
     def _current(self, kind: str, base_url: str = "") -> _Typed | None:

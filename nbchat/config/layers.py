@@ -170,7 +170,7 @@ def unread_variables() -> list[str]:
 
 
 def changed_connection(config: NbChat) -> dict[str, Any]:
-    """What the environment and site files say of the model that they did not before.
+    """News from the environment and site files about the model.
 
     Settings that IPython's configuration or code has set are left out, and a choice for
     new chats that was forgotten stays this chat's. What is found counts as known from
@@ -239,7 +239,7 @@ def refuse_locked(**values: Any) -> None:
 
 
 def is_locked(name: str) -> bool:
-    """Whether a site file locks a setting."""
+    """True if a site file locks a setting."""
     return name in read_site().locks
 
 
@@ -355,7 +355,7 @@ def _with_own_fields(
 def _policy_fields(
     files: Iterable[SiteFile], locks: Mapping[str, SiteFile]
 ) -> dict[str, dict[str, Any]]:
-    """What files change of policies, checked; the later one wins."""
+    """Fields of policies that files change, checked; the later one wins."""
     found: dict[str, dict[str, Any]] = {}
     for file in files:
         if "policy" in locks and file.rank < locks["policy"].rank:

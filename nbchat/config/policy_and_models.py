@@ -35,11 +35,11 @@ Namespace = Callable[[], Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """What the settings say of an agent that code makes by a model's name."""
+    """The settings of an agent that code makes by a model's name."""
 
     provider: Provider
     model_origin: str
-    """What named the model; empty if code did."""
+    """The place that named the model; empty if code did."""
     engine: CompactionEngine
     system: str = ""
     """The system prompt, if one is set: the packaged one is for notebooks."""
@@ -85,7 +85,7 @@ def window_for(config: NbChat, model: str) -> int | None:
 
 
 def model_origin(config: NbChat) -> str:
-    """What decides on the model, as it is shown to a person."""
+    """The place that decides on the model, as it is shown to a person."""
     if config.model:
         return config.origins.get("model", "settings")
     name = default_model()
@@ -138,7 +138,7 @@ def request_options(config: NbChat) -> RequestOptions:
 
 
 def live_variables(config: NbChat, namespace: Namespace | None) -> LiveVariables | None:
-    """What lists the notebook's variables for summaries; None if it may not."""
+    """Lists the notebook's variables for summaries; None if it may not."""
     is_on = config.notebook_context != "off"
     return reader(namespace) if namespace and is_on else None
 

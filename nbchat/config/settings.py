@@ -23,10 +23,10 @@ from nbchat.config.api_keys import Keys
 from nbchat.errors import ConfigError
 
 DEFAULT = "default"
-"""What `/set` takes instead of a value to remove a stored value."""
+"""The word with which `/set` removes a stored value."""
 
 EMPTY = '""'
-"""What `/set` takes for an empty text."""
+"""The word that `/set` takes for an empty text."""
 
 Trait = TraitType[Any, Any]
 
@@ -62,7 +62,7 @@ class NbChat(Configurable):
     assigned: Mapping[str, Any] = {}
     """Values that IPython's configuration, `%config` or code has set."""
     read: Mapping[str, Any] = {}
-    """What the environment and site files said of the model, when read last."""
+    """The model by the environment and site files, when read last."""
     policy_fields: Mapping[str, Mapping[str, Any]] = {}
     """Fields that site files change of policies, by the policy's name."""
 
@@ -305,7 +305,7 @@ class Setting:
     trait: TraitType[Any, Any]
     kind: Kind
     choices: tuple[str, ...]
-    """What `/set` and the dialog accept for a choice; empty for other kinds."""
+    """The choices that `/set` and the dialog accept; empty for other kinds."""
     help: str
     default: Any
     scope: str
@@ -313,7 +313,7 @@ class Setting:
     apply: str
     """How a running chat follows a change; see `NbChat`."""
     is_secret: bool
-    """Whether the value may contain a login."""
+    """True if the value may contain a login."""
     variable: str
     """Its environment variable."""
 

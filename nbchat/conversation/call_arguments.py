@@ -63,7 +63,7 @@ def fitted(value: Any, schema: Json, definitions: Json | None = None) -> Any:
 
 
 def _unquoted(text: str, choices: list[Json]) -> Any:
-    """What a string stands for where no string is allowed; else the string."""
+    """The value that a string means where no string is allowed; else the string."""
     values = [each for c in choices for each in _values(c)]
     if values:
         same = [each for each in values if _json(each) == text or str(each) == text]

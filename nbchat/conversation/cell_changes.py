@@ -1,4 +1,4 @@
-"""What the model changed in the notebook, turn by turn, so that a turn can be undone.
+"""The model's changes of the notebook, turn by turn, so that a turn can be undone.
 
 Each change holds its cell before and after. An undo is itself a change, of the same
 turn. `cell_undo` says how a turn is undone.
@@ -35,7 +35,7 @@ class CellState:
 
     @property
     def written(self) -> tuple[str, str]:
-        """What a person writes: the kind and the source."""
+        """The parts that a person writes: the kind and the source."""
         return self.kind, self.source
 
 
@@ -60,7 +60,7 @@ class CellChange:
 
     @property
     def is_move(self) -> bool:
-        """Whether the cell has another place now."""
+        """True if the cell has another place now."""
         if self.before is None or self.after is None:
             return False
         return self.before.above != self.after.above

@@ -14,7 +14,7 @@ from nbchat.conversation.cell_changes import CellChange, CellState
 from nbchat.conversation.secret_masking import HIDDEN, without_secrets
 
 Outcome = Literal["restored", "same", "edited", "deleted", "hidden"]
-"""What an undo does to a cell: nothing if it is the same as before, if the person has
+"""An undo's effect on a cell: nothing if it is the same as before, if the person has
 edited or deleted it since, or if a secret in it was not kept."""
 
 
@@ -30,7 +30,7 @@ class CellUndo:
     is_moved: bool = False
 
     def outcome(self, present: CellState | None) -> Outcome:
-        """What undoing does, given the cell as it is now; None if there is none."""
+        """The effect of undoing, given the cell as it is now; None if there is none."""
         written = _written(present)
         if written == _written(self.before) and self._is_in_place(present):
             return "same"
@@ -65,9 +65,9 @@ class LeftCell:
     """Its position now, from 1; 0 where there is none."""
     outcome: Outcome
     difference: str = ""
-    """What restoring it would change."""
+    """The lines that restoring it would change."""
     is_added: bool = False
-    """Whether the turn inserted it, so that restoring it means to delete it."""
+    """True if the turn inserted it, so that restoring it means to delete it."""
 
 
 def masked(change: CellChange) -> CellChange:
@@ -135,7 +135,7 @@ def _written(state: CellState | None) -> tuple[str, str] | None:
 
 
 def _is_same(present: tuple[str, str] | None, left: tuple[str, str] | None) -> bool:
-    """Whether a cell is as a turn left it, whose secrets a store may have hidden."""
+    """True if a cell is as a turn left it, whose secrets a store may have hidden."""
     if present is None or left is None or HIDDEN not in left[1]:
         return present == left
     return present[0] == left[0] and without_secrets(present[1])[0] == left[1]

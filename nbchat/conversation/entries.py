@@ -27,7 +27,7 @@ EXCLUDED = "excluded"
 """Trigger of a pruning by which the user excluded a message."""
 
 EXCLUDED_TEXT = "[excluded by the user]"
-"""What the model sees instead of an excluded message."""
+"""The text that the model sees instead of an excluded message."""
 
 INCOMPLETE = '{"incomplete": true}'
 REQUESTED = '{"by": "nbchat"}'
@@ -68,7 +68,7 @@ class Entry(NamedTuple):
 
     @property
     def is_call(self) -> bool:
-        """Whether this is a tool call of the assistant."""
+        """True if this is a tool call of the assistant."""
         return self.role == "assistant" and bool(self.tool_name)
 
     @property
@@ -82,50 +82,50 @@ class Entry(NamedTuple):
 
     @property
     def is_answer(self) -> bool:
-        """Whether this is text of the assistant, not a call."""
+        """True if this is text of the assistant, not a call."""
         return self.role == "assistant" and not self.tool_name
 
     @property
     def is_prompt(self) -> bool:
-        """Whether this is text that the user typed, not an attachment."""
+        """True if this is text that the user typed, not an attachment."""
         return self.is_of_user and not self.tool_name
 
     @property
     def is_by_nbchat(self) -> bool:
-        """Whether nbchat asks the model here to answer again; no person wrote it."""
+        """True if nbchat asks the model here to answer again; no person wrote it."""
         return self.role == "user" and self.tool_args == REQUESTED
 
     @property
     def is_of_user(self) -> bool:
-        """Whether the user wrote or attached this."""
+        """True if the user wrote or attached this."""
         is_user = self.role == "user"
         return is_user and not (self.is_by_nbchat or self.is_tool_picture)
 
     @property
     def is_tool_picture(self) -> bool:
-        """Whether this is a picture that a tool returned; it follows the result."""
+        """True if this is a picture that a tool returned; it follows the result."""
         return self.role == "user" and bool(self.tool_id)
 
     @property
     def is_returned(self) -> bool:
-        """Whether a tool returned this: its result, or a picture."""
+        """True if a tool returned this: its result, or a picture."""
         return self.role == "tool" or self.is_tool_picture
 
     @property
     def is_attachment(self) -> bool:
-        """Whether this is an image or a file, attached or returned by a tool."""
+        """True if this is an image or a file, attached or returned by a tool."""
         return self.role == "user" and bool(self.tool_name)
 
     @property
     def is_rules(self) -> bool:
-        """Whether this is the rules of a file, or says that those no longer hold."""
+        """True if this is the rules of a file, or says that those no longer hold."""
         is_file = self.role == "user" and self.tool_name == "file"
         may_be = is_file and '"rules"' in self.tool_args
         return may_be and isinstance(self.arguments.get("rules"), str)
 
     @property
     def can_be_excluded(self) -> bool:
-        """Whether the user may exclude it from the context: calls have to stay."""
+        """True if the user may exclude it from the context: calls have to stay."""
         return self.is_answer or self.role in ("user", "tool")
 
     def with_content(self, content: str) -> "Entry":
@@ -152,7 +152,7 @@ class Entry(NamedTuple):
 
     @property
     def is_text_file(self) -> bool:
-        """Whether this is a file whose text is sent to the model."""
+        """True if this is a file whose text is sent to the model."""
         media_type = self.arguments.get("media_type", "text/plain")
         is_file = self.is_attachment and self.tool_name != "image"
         has_text = isinstance(self.arguments.get("data"), str)
@@ -172,17 +172,17 @@ class Entry(NamedTuple):
 
     @property
     def is_error(self) -> bool:
-        """Whether this is a tool's result that reports an error."""
+        """True if this is a tool's result that reports an error."""
         return self.role == "tool" and self.arguments.get("is_error") is True
 
     @property
     def is_denied(self) -> bool:
-        """Whether this is the result of a call that the user denied."""
+        """True if this is the result of a call that the user denied."""
         return self.is_error and self.content.startswith(DENIED)
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether this is an answer that broke off or was stopped."""
+        """True if this is an answer that broke off or was stopped."""
         return self.role == "assistant" and self.tool_args == INCOMPLETE
 
 
@@ -264,7 +264,7 @@ class Usage:
 
     @property
     def is_priced(self) -> bool:
-        """Whether `dollars` is the whole cost."""
+        """True if `dollars` is the whole cost."""
         return self.priced_tokens >= self.total_tokens
 
     @property
@@ -316,7 +316,7 @@ class MemoryLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SummaryFields:
-    """What a structured summary says, field by field, oldest items first."""
+    """The fields of a structured summary, oldest items first."""
 
     overview: str = ""
     key_facts: Texts = ()
@@ -325,7 +325,7 @@ class SummaryFields:
     """Kinds of things with their names."""
     unresolved_questions: Texts = ()
     conversation_flow: Texts = ()
-    """What happened, in order."""
+    """The events, in order."""
 
     @property
     def open_items(self) -> Texts:
@@ -400,13 +400,13 @@ class Compaction:
     messages: int = 0
     """Messages that the summary newly covers; 0 when no message was compacted."""
     note: str = ""
-    """What is unusual about an active summary: written in chunks, or truncated."""
+    """A note on an active summary: written in chunks, or truncated."""
     fields: SummaryFields | None = None
-    """What a structured summary says, for programs to read."""
+    """The fields of a structured summary, for programs to read."""
     facts: tuple[Fact, ...] = ()
     """The values beside the summary, each with the message it comes from."""
     memory: tuple[MemoryLine, ...] = ()
-    """What code copied beside the summary, line by line; empty in records of versions
+    """The lines that code copied beside the summary; empty in records of versions
     before 0.2, whose entries say it as text alone."""
     rules: tuple[Rule, ...] = ()
     """The rules in force with this summary."""
@@ -449,22 +449,22 @@ class Compaction:
 
     @property
     def is_active(self) -> bool:
-        """Whether the model sees this summary."""
+        """True if the model sees this summary."""
         return self.status in ("done", "degraded")
 
     @property
     def is_immediate(self) -> bool:
-        """Whether this shortened an output before the model first saw it."""
+        """True if this shortened an output before the model first saw it."""
         return self.kind == "pruning" and self.trigger == RETRIEVAL
 
     @property
     def is_exclusion(self) -> bool:
-        """Whether this excludes a message."""
+        """True if this excludes a message."""
         return self.kind == "pruning" and self.trigger == EXCLUDED
 
     @property
     def is_attempt(self) -> bool:
-        """Whether this is a record of an attempt that is running or has failed."""
+        """True if this is a record of an attempt that is running or has failed."""
         return self.status in ("running", "failed")
 
 

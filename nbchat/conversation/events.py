@@ -191,9 +191,9 @@ class SavingFailed:
 
     reason: str
     is_log: bool = False
-    """Whether the log in `log_folder` failed, not the store."""
+    """True if the log in `log_folder` failed, not the store."""
     is_resolved: bool = False
-    """Whether this says that the failure is over."""
+    """True if this says that the failure is over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def json_schema(adapter: TypeAdapter[Any]) -> Json:
 
 
 def faults(error: ValidationError) -> str:
-    """What is wrong with a value, on one line."""
+    """The faults of a value, on one line."""
     listed = error.errors(include_url=False, include_input=False)
     shown = "; ".join(
         f"{'.'.join(map(str, each['loc'])) or 'value'}: {each['msg']}"

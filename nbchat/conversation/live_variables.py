@@ -85,7 +85,7 @@ def reader(
 
 
 def is_fit(name: str, value: object) -> bool:
-    """Whether a variable is data: no module, function or class, and not private."""
+    """True if a variable is data: no module, function or class, and not private."""
     if type(name) is not str or name.startswith("_") or name in ("In", "Out"):
         return False
     # The type, not isinstance: that would ask the object's own __class__.
@@ -102,7 +102,7 @@ def _texts(entry: Entry) -> Iterable[tuple[str, bool]]:
 
 
 class _Description(NamedTuple):
-    """What a value is, and the columns in it."""
+    """The type of a value, and the columns in it."""
 
     kind: str
     columns: Sequence[tuple[str, str]] = ()

@@ -55,7 +55,7 @@ def own_text(entry: Entry) -> str:
 
 
 def typed_text(entry: Entry) -> str:
-    """What a person certainly typed: in a cell the first paragraph of it.
+    """The words that a person certainly typed: in a cell its first paragraph.
 
     Below it may stand a text that was pasted into the cell.
     """

@@ -30,7 +30,7 @@ MOST_PIXELS = 150_000_000
 """Of a picture that comes in: half a gigabyte once it is decoded."""
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF")
-"""What is decoded: none of Pillow's formats that start other programs."""
+"""The formats that are decoded: none of Pillow's that start other programs."""
 
 SENT_AS_IT_IS = {"PNG": "image/png", "JPEG": "image/jpeg"}
 """Formats that every API and local server takes."""
@@ -72,7 +72,7 @@ class Picture:
 
 
 def looks_like_picture(data: bytes) -> bool:
-    """Whether bytes begin as a picture does that can be decoded here."""
+    """True if bytes begin as a picture does that can be decoded here."""
     return (
         data.startswith(SIGNATURES)
         or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
@@ -147,7 +147,7 @@ def _opened(data: bytes) -> Any:
 
 
 def _is_right(image: Any) -> bool:
-    """Whether a picture can be sent as it is."""
+    """True if a picture can be sent as it is."""
     return (
         image.format in SENT_AS_IT_IS
         and image.mode in PLAIN_MODES

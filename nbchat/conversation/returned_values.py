@@ -190,7 +190,7 @@ def _png_of_figure(figure: Any) -> bytes:
 
 
 def _is_from(value: object, package: str, *names: str) -> bool:
-    """Whether a value's class, or one it inherits from, is a package's."""
+    """True if a value's class, or one it inherits from, is a package's."""
     return package in sys.modules and any(
         kind.__name__ in names and kind.__module__.partition(".")[0] == package
         for kind in type(value).__mro__

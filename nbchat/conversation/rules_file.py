@@ -68,7 +68,7 @@ class RulesFile:
     digest: str
     """Of the whole text, also of what was cut."""
     note: str = ""
-    """What is unusual about the text, such as where it was cut."""
+    """A note on the text, such as where it was cut."""
 
     @property
     def name(self) -> str:
@@ -83,7 +83,7 @@ class RulesFile:
 
     @property
     def consent_key(self) -> str:
-        """What a person's yes holds for: this content of this file."""
+        """The scope of a person's yes: this content of this file."""
         named = os.fsencode(self.path) + b"\0" + self.digest.encode()
         return hashlib.sha256(named).hexdigest()
 

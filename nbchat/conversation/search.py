@@ -86,7 +86,7 @@ class SearchResults:
 
     results: tuple[SearchResult, ...] = ()
     query: str = ""
-    """What was searched for; empty if an index was asked for."""
+    """The query; empty if an index was asked for."""
     start: int = 0
     """First character to show of the entry at the index that was asked for."""
 

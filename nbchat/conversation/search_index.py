@@ -336,7 +336,7 @@ def _database() -> sqlite3.Connection:
 
 
 def indexed_text(entry: Entry) -> str:
-    """What is indexed of an entry: nothing of an earlier recall."""
+    """The indexed text of an entry: nothing of an earlier recall."""
     if entry.tool_name == TOOL_NAME:
         return ""
     return _prepared(f"{entry.tool_name} {entry_text(entry)}")

@@ -349,7 +349,7 @@ _PLACEHOLDER = re.compile(
     |your[-_ ]\D*""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""What is written where a secret would be."""
+"""The text in place of a secret."""
 
 _PLAIN = re.compile(
     r"""(?:sha|md|utf|aes|rsa|base|bcrypt|argon|pbkdf|scrypt|oauth|http|ipv|win|ed|int|uint|float|python)
@@ -368,7 +368,7 @@ _NAME = re.compile(rf"(?:.*[^a-zA-Z])?{_NAMES}", re.IGNORECASE | re.VERBOSE)
 _CODE = re.compile(
     r"(?:os|self|config|settings|env|getpass|None|True|False|pass|return|raise|str|int|bytes)\b.*"
 )
-"""What is assigned where a program reads a secret, and is none itself."""
+"""Code that reads a secret, and is none itself."""
 
 
 def without_secrets(text: str) -> tuple[str, int]:
@@ -411,7 +411,7 @@ def secret_spans(text: str) -> list[Span]:
 
 
 def _beginnings(text: str) -> Iterator[tuple[re.Pattern[str], re.Match[str]]]:
-    """What each pattern finds where one of its stems is."""
+    """The matches of each pattern where one of its stems is."""
     small = text.lower()
     if len(small) != len(text):
         small = text.replace("\u0130", "i").lower()  # the one letter that gets longer
@@ -441,7 +441,7 @@ def _around(text: str, start: int) -> int:
 def _assigned(
     all_found: Iterable[re.Match[str]], known: Collection[Span]
 ) -> Iterator[Span]:
-    """What is assigned to a name, quotes included; not what is known already."""
+    """The value assigned to a name, quotes included; without what is known already."""
     for found in all_found:
         value = found["quoted"] or found["bare"]
         is_code = found["quoted"] is None and _CODE.fullmatch(value)
@@ -472,7 +472,7 @@ def _logins(text: str) -> Iterator[Span]:
 
 
 def _is_in_cell(name: str, value: str) -> bool:
-    """Whether the value of a name in a table is a secret."""
+    """True if the value of a name in a table is a secret."""
     is_none = value == HIDDEN or _PLACEHOLDER.fullmatch(value) or is_secret_name(value)
     if is_none or len(value) < LEAST_IN_CELL:
         return False
@@ -498,13 +498,13 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
 
 @lru_cache(1_000)
 def is_secret_name(name: str) -> bool:
-    """Whether a text of this name is a secret: `api_key`, `db_password`, not `key`."""
+    """True if a text of this name is a secret: `api_key`, `db_password`, not `key`."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
     return _NAME.fullmatch(words) is not None
 
 
 def is_random(text: str) -> bool:
-    """Whether a text looks like a key: as random as base64, with all kinds of letters.
+    """True if a text looks like a key: as random as base64, with all kinds of letters.
 
     Hashes and UUIDs, which are hexadecimal, do not, nor ids such as `pi_3MtwBw...`.
     """
@@ -533,7 +533,7 @@ def _of_environment(text: str) -> Iterator[Span]:
 
 @lru_cache(100)
 def _base64_forms(value: str) -> tuple[str, ...]:
-    """What a secret surely is in base64, at each of the three places in a group."""
+    """Certain characters of a secret in base64, at each of three places in a group."""
     raw, found = value.encode("utf-8", "surrogateescape"), set[str]()
     for before in range(3):
         code = b64encode(b"\0" * before + raw).decode()

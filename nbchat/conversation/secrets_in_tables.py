@@ -35,7 +35,7 @@ _CELLS = {
 """The cells of a line by what separates them; nothing: two spaces."""
 
 _EDGES = " \t\r\"'*_`"
-"""What stands around a name or a value and is no part of it."""
+"""Signs around a name or a value that are no part of it."""
 
 _STATEMENT = re.compile(
     r"(?:select|insert|update|from|import|def|class|return|with)\b", re.IGNORECASE
@@ -58,7 +58,7 @@ Cells = list[Span]
 
 IsName = Callable[[str], bool]
 IsValue = Callable[[str, str], bool]
-"""Whether a text may be the secret of a name."""
+"""True if a text may be the secret of a name."""
 
 
 def secret_cells(
@@ -115,7 +115,7 @@ def secret_html_cells(text: str, is_name: IsName, is_value: IsValue) -> Iterator
 
 
 def is_mixed(value: str) -> bool:
-    """Whether a value has letters and digits, as words of a language have not."""
+    """True if a value has letters and digits, as words of a language have not."""
     return _MIXED.fullmatch(value) is not None
 
 
@@ -174,7 +174,7 @@ def _beside(text: str, cells: Cells, number: int, is_value: IsValue) -> Span | N
 
 
 def _is_heading(text: str, start: int, cells: Cells, separator: str) -> bool:
-    """Whether a line names columns: no row below others, no sentence, no program."""
+    """True if a line names columns: no row below others, no sentence, no program."""
     line = text[start : cells[-1][1]]
     if _STATEMENT.match(line.strip()) or not all(
         len(name) <= LONGEST_NAME and _HEAD.fullmatch(name)

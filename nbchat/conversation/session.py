@@ -144,9 +144,9 @@ class Session:
         self.dropped_rules = tuple(dropped_rules)
         """Sentences in people's messages that were said to be no rules of theirs."""
         self.ancestors = ancestors
-        """What it is a branch of; empty for a conversation of its own."""
+        """The sessions it is a branch of; empty for a conversation of its own."""
         self.cell_changes = CellChanges(cell_changes)
-        """What the model changed in the notebook, to be undone."""
+        """The model's changes of the notebook, to be undone."""
         self.newest_snapshot: int | None = None
         """The number of the newest change in the store; None if unknown."""
         self._view = _View(0, [], 0, [])
@@ -191,7 +191,7 @@ class Session:
 
     @property
     def history(self) -> list[Entry]:
-        """What the model sees: the summary and the entries it does not cover.
+        """The entries that the model sees: the summary and those it does not cover.
 
         Cached: the cost grows with the new entries, not with the transcript.
         """

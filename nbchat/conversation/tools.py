@@ -57,7 +57,7 @@ NAME_LENGTH = 64
 Function = Callable[..., object]
 
 MOST_ITEMS, MOST_CHARACTERS = 10_000, 200_000
-"""What is taken from a generator, which may not end."""
+"""The most that is taken from a generator, which may not end."""
 
 STEP_SECONDS = 0.05
 """How often the stop and the timeout are checked."""
@@ -70,7 +70,7 @@ CALLERS_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar(
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a call would do, for the person who approves it."""
+    """The effect of a call, for the person who approves it."""
 
     title: str
     text: str
@@ -80,7 +80,7 @@ class Preview:
     place: str = ""
     """The id of the cell that this is about; empty for none."""
     draft: str = ""
-    """What a person may change before approving."""
+    """A text that the person may change before approving."""
     take: Callable[[str], object] | None = None
     """Takes a changed draft, which is then what the call does."""
 
@@ -100,9 +100,9 @@ class Tool:
     runs only when it is approved. None: not declared."""
     timeout_seconds: float | None = None
     parallel: bool = False
-    """Whether several calls of one reply may run at the same time."""
+    """True if several calls of one reply may run at the same time."""
     idempotent: bool = False
-    """Whether a call may run again where a crash has lost its result."""
+    """True if a call may run again where a crash has lost its result."""
     server: str = ""
     """The MCP server that has it and does not say that it only reads; empty for others
     and for servers that are trusted. It runs only when it is approved."""
@@ -234,7 +234,7 @@ def run_tool(
 def _output(
     called: Tool, call: Entry, values: dict[str, Any], stop: Flag | None
 ) -> ToolOutput:
-    """What a call returns; whatever it raises is its result, but for an interrupt."""
+    """The result of a call; an error becomes its result, but for an interrupt."""
     try:
         value = finished(_bound(called, values), called.timeout_seconds, stop)
     except ToolTimeout as error:
@@ -249,7 +249,7 @@ def _output(
 
 
 def preview_of(called: Tool, call: Entry) -> Preview | None:
-    """What a person sees of a call before it runs; raises PreviewFailed."""
+    """The preview of a call before it runs; raises PreviewFailed."""
     if called.preview is None:
         return None
     try:
@@ -263,7 +263,7 @@ def preview_of(called: Tool, call: Entry) -> Preview | None:
 
 
 def effect_of(called: Tool, call: Entry) -> str:
-    """What a call does, of the arguments with which it would run; raises nothing.
+    """The effect of a call with the arguments with which it would run; raises nothing.
 
     Of arguments with which it cannot run it is like no other call's.
     """
@@ -294,7 +294,7 @@ _STOP: ContextVar[Flag | None] = ContextVar("stop", default=None)
 
 
 def is_stopped() -> bool:
-    """Whether the turn of the tool that runs was stopped, so that it can end."""
+    """True if the turn of the tool that runs was stopped, so that it can end."""
     stop = _STOP.get()
     return stop is not None and stop.is_set()
 
@@ -413,7 +413,7 @@ def _exited(call: Entry, error: SystemExit) -> ToolOutput:
 
 
 def _last_words(error: SystemExit) -> str:
-    """What a command line said before it ended, as argparse and click know it.
+    """The last words of a command line before it ended, from argparse and click.
 
     What they write to stderr is not caught: other threads write there, too.
     """
@@ -462,7 +462,7 @@ def finished(
     timeout_seconds: float | None = None,
     stop: Flag | None = None,
 ) -> object:
-    """What a call returns in the end: a coroutine's result, a generator's items.
+    """The final value of a call: a coroutine's result, a generator's items.
 
     Raises what it raises, ToolTimeout, or Stopped where it can be left: coroutines are
     cancelled, a plain function with a timeout continues in its thread.
@@ -479,7 +479,7 @@ def finished(
 
 
 def answer_of(call: Callable[[], object], stop: Flag | None = None) -> object:
-    """What a function returns, awaited if it is async; raises Stopped on a stop."""
+    """The value of a function, awaited if it is async; raises Stopped on a stop."""
     value = call()
     if not inspect.isawaitable(value):
         return value
@@ -508,7 +508,7 @@ def _awaited(
 
 
 class _Ended(NamedTuple):
-    """What a coroutine raised to end the program."""
+    """The exception with which a coroutine ends the program."""
 
     error: BaseException
 

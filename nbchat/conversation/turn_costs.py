@@ -22,7 +22,7 @@ class TurnCost:
     """Number of replies."""
     usage: Usage
     cache_losses: tuple[str, ...] = ()
-    """What was lost of the prompt cache, one line for each time."""
+    """Losses of the prompt cache, one line each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ MODEL_ROLES = ("assistant", "thinking")
 
 
 def begins_message(entry: Entry, previous: Entry | None) -> bool:
-    """Whether an entry begins a message or continues the model's last one."""
+    """True if an entry begins a message or continues the model's last one."""
     if previous is None or entry.role not in MODEL_ROLES:
         return True
     return previous.role not in MODEL_ROLES
@@ -57,7 +57,7 @@ def message_at(entries: Sequence[Entry], index: int) -> range:
 
 
 def ends_with_answer(entries: Sequence[Entry]) -> bool:
-    """Whether the last message is the model's and calls no tool."""
+    """True if the last message is the model's and calls no tool."""
     if not entries or entries[-1].role not in MODEL_ROLES:
         return False
     last = message_at(entries, len(entries) - 1)
@@ -65,14 +65,14 @@ def ends_with_answer(entries: Sequence[Entry]) -> bool:
 
 
 def has_unfinished_turn(entries: Sequence[Entry]) -> bool:
-    """Whether the last turn has no whole answer yet, as after a crash."""
+    """True if the last turn has no whole answer yet, as after a crash."""
     if not entries or last_prompt(entries) is None:
         return False
     return not ends_with_answer(entries) or entries[-1].is_incomplete
 
 
 def begins_turn(entries: Sequence[Entry], index: int) -> bool:
-    """Whether a turn begins at an index."""
+    """True if a turn begins at an index."""
     return _begins_turn(entries[index], entries[index - 1] if index else None)
 
 
@@ -159,7 +159,7 @@ class CallMatcher:
 
 
 def begins_chat_message(entry: Entry, previous: Entry | None) -> bool:
-    """Whether an entry begins a message of the user or the model."""
+    """True if an entry begins a message of the user or the model."""
     return entry.role != "tool" and begins_message(entry, previous)
 
 

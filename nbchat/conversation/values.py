@@ -159,12 +159,12 @@ class Value:
 
     @property
     def is_count(self) -> bool:
-        """Whether this is a small whole number, which may count anything."""
+        """True if this is a small whole number, which may count anything."""
         return self.kind == "number" and not self.keys.isdisjoint(COUNTS)
 
     @property
     def is_id(self) -> bool:
-        """Whether this names one thing: an id, or a whole number as long as one."""
+        """True if this names one thing: an id, or a whole number as long as one."""
         is_long = self.text.isdecimal() and len(self.text) >= LONG_DIGITS
         return self.kind in ("id", "path") or is_long
 
@@ -196,7 +196,7 @@ class ValueIndex:
         return values(self._text[: self._most])
 
     def has(self, value: Value) -> bool:
-        """Whether the text states a value, in its words or in another writing."""
+        """True if the text states a value, in its words or in another writing."""
         words = _value_words(value.text)
         if value.kind == "name":
             words = "".join(f" {key[2:]} " for key in value.keys)
@@ -223,12 +223,12 @@ def values(text: str) -> list[Value]:
 
 
 def same_value(first: Value, second: Value) -> bool:
-    """Whether two writings are the same value."""
+    """True if two writings are the same value."""
     return not first.keys.isdisjoint(second.keys)
 
 
 def is_value_in(value: Value, text: str) -> bool:
-    """Whether a text states a value."""
+    """True if a text states a value."""
     return ValueIndex(text).has(value)
 
 
@@ -392,14 +392,14 @@ class _Reader:
         return self._value(kind, first, stop + len(suffix), keys, parts)
 
     def _is_list_mark(self, start: int, stop: int) -> bool:
-        """Whether a number begins a line and numbers it: `21. First`, `21) First`."""
+        """True if a number begins a line and numbers it: `21. First`, `21) First`."""
         is_marked = self._plain[stop : stop + 1] in (".", ")") and stop - start <= 3  # noqa: PLR2004
         before = _LIST_MARK.search(self._plain, max(0, start - 12), start)
         return is_marked and before is not None
 
 
 def _is_apart(pieces: Sequence[str], sign: str) -> bool:
-    """Whether the parts of a run are values of their own: `W1,W2`, `T1-T5`, `W1/W2`."""
+    """True if the parts of a run are values of their own: `W1,W2`, `T1-T5`, `W1/W2`."""
     if len(pieces) < 2 or sign in ",:":  # noqa: PLR2004
         return len(pieces) > 1
     shapes = {re.sub(r"[\d.]+", "0", piece) for piece in pieces}

@@ -292,7 +292,7 @@ def thinking_fields(request: Request, model: str, *, effort: str, limit: int) ->
 
 
 def is_adaptive(model: str) -> bool:
-    """Whether a model chooses itself how long it thinks: those since Claude 4.6."""
+    """True if a model chooses itself how long it thinks: those since Claude 4.6."""
     found = re.search(r"claude-[a-z]+-(\d+)(?:-(\d)(?!\d))?", model)
     version = (int(found[1]), int(found[2] or 0)) if found else NEWEST_WITH_BUDGET
     return version > NEWEST_WITH_BUDGET
@@ -433,7 +433,7 @@ class EventReader:
                 self._is_complete = True
 
     def answer(self) -> StreamedReply:
-        """What has arrived until now."""
+        """The data that has arrived until now."""
         has_input = any(self._usage.get(name) is not None for name in INPUT_FIELDS)
         return StreamedReply(
             tuple(chain.from_iterable(map(self._block_entries, self._blocks))),

@@ -193,7 +193,7 @@ def wire_text(entry: Entry) -> str:
 
 
 def is_live_context(text: object) -> bool:
-    """Whether a text of a message is what a request ends with, and kept nowhere."""
+    """True if a text of a message is what a request ends with, and kept nowhere."""
     return isinstance(text, str) and text.startswith(f"<{LIVE_CONTEXT}>")
 
 

@@ -56,7 +56,7 @@ class Batches(ABC):
         return batch_id
 
     def outcomes(self, batch_id: str) -> dict[str, Json] | None:
-        """What became of each request of a batch; None while it is being worked on."""
+        """The outcome of each request of a batch; None while it is being worked on."""
         found: dict[str, Json] | None
         found = self.provider._inquire(lambda: self._results(batch_id))
         return found

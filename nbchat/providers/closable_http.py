@@ -282,7 +282,7 @@ def canned_client(events: Iterable[dict[str, Any]]) -> httpx2.Client:
 
 
 def is_dropped(error: Exception) -> bool:
-    """Whether an error of httpx2 or of an SDK means a dropped connection."""
+    """True if an error of httpx2 or of an SDK means a dropped connection."""
     return any(isinstance(each, DROPPED) for each in (error, error.__cause__))
 
 

@@ -153,7 +153,7 @@ class Listing(threading.Thread):
 
 
 def listed(connect: Callable[[], Provider]) -> Listing:
-    """What a server said of its models within a few seconds."""
+    """The models that a server listed within a few seconds."""
     listing = Listing(connect)
     listing.start()
     listing.join(LIST_SECONDS)
@@ -180,7 +180,7 @@ def refuse_unlisted(provider: Provider) -> None:
 
 
 def _is_same(name: str, listed: str) -> bool:
-    """Whether a name means a listed model: it may lack a date, or have an option."""
+    """True if a name means a listed model: it may lack a date, or have an option."""
     return (
         name == listed
         or listed.startswith((f"{name}-", f"{name}:", f"{name}@"))
@@ -217,7 +217,7 @@ class Unconnected:
         return (yield from self._connected().stream(request, stop=stop))
 
     def info(self) -> ModelInfo:
-        """What the price list knows of the model."""
+        """The details of the model in the price list."""
         return model_info(self.name.partition(":")[2])
 
     def count_tokens(self, request: Request) -> int:

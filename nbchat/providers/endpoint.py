@@ -25,7 +25,7 @@ SHOWN_LENGTH = 4
 """Characters of a key that are shown where a server masks the others."""
 
 _MASK = r"(?:[*•…]|\.{3}|[xX]{4})"
-"""What servers write in place of the middle of a key."""
+"""The signs that servers write in place of the middle of a key."""
 
 HIDDEN = "***"
 
@@ -57,7 +57,7 @@ LONGEST_HOST = 253
 """Characters of a name in DNS."""
 
 _NO_URL = re.compile(r"[\s\x00-\x1f\x7f\\]|//[^/]*[<>^`{|}\"]")
-"""What no URL holds: spaces, control characters, backslashes, odd signs in its host."""
+"""Never in a URL: spaces, control characters, backslashes, odd signs in its host."""
 
 DETAIL_LENGTH = 200
 """Characters of a server's message that are shown; some send whole pages."""
@@ -119,16 +119,16 @@ class Endpoint:
     source: KeySource = field(repr=False)
     needs_key: bool = True
     is_withheld: bool = False
-    """Whether there is a key that is not sent to this host."""
+    """True if there is a key that is not sent to this host."""
     is_trusted: bool = True
-    """Whether the credentials of the environment may be sent to this host."""
+    """True if the credentials of the environment may be sent to this host."""
     is_own: bool = True
-    """Whether it is a server of the provider itself."""
+    """True if it is a server of the provider itself."""
     speaks_messages: bool = False
-    """Whether it is asked by Anthropic's messages API."""
+    """True if it is asked by Anthropic's messages API."""
     proxy: str = field(default="", repr=False)
     other_secrets: tuple[str, ...] = field(default=(), repr=False)
-    """What else is never shown: values of headers, a proxy's password."""
+    """Other texts that are never shown: values of headers, a proxy's password."""
 
     @property
     def login(self) -> tuple[str, str] | None:
@@ -161,7 +161,7 @@ class Endpoint:
 
     @property
     def is_on_this_machine(self) -> bool:
-        """Whether the server runs here, so that no proxy is asked for it."""
+        """True if the server runs here, so that no proxy is asked for it."""
         return is_loopback(self.host)
 
     @property
@@ -184,7 +184,7 @@ class Endpoint:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether what is sent can be read on no other machine."""
+        """True if what is sent can be read on no other machine."""
         return is_encrypted(self.address)
 
     @property
@@ -291,7 +291,7 @@ def find_endpoint(
 
 
 def secrets_in(headers: Mapping[str, str], proxy: str) -> list[str]:
-    """What headers and the address of a proxy contain that is not to be shown.
+    """The secrets in headers and in the address of a proxy.
 
     Of headers those whose names speak of it; others are no secrets. Raises ConfigError
     for a proxy that is no URL.
@@ -304,7 +304,7 @@ def secrets_in(headers: Mapping[str, str], proxy: str) -> list[str]:
 
 
 def _is_safe(address: str, key_hosts: Collection[str]) -> bool:
-    """Whether the connection is encrypted or local, or allowed without."""
+    """True if the connection is encrypted or local, or allowed without."""
     parts = urlsplit(address)
     host = parts.hostname or ""
     is_allowed = f"http://{host}" in key_hosts
@@ -317,7 +317,7 @@ def _is_named(address: str, key_hosts: Collection[str]) -> bool:
 
 
 def is_encrypted(address: str) -> bool:
-    """Whether what is sent to an address can be read on no other machine."""
+    """True if what is sent to an address can be read on no other machine."""
     return _is_safe(address, ())
 
 
@@ -327,7 +327,7 @@ def server_of(address: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address is of this machine, in any form that systems read."""
+    """True if a name or address is of this machine, in any form that systems read."""
     host = host.rstrip(".").lower()
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -340,7 +340,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _is_short_loopback(host: str) -> bool:
-    """Whether a name is an address of this machine such as 127.1 or 0x7f000001."""
+    """True if a name is an address of this machine such as 127.1 or 0x7f000001."""
     try:
         return inet_aton(host)[0] == 127  # noqa: PLR2004  # 127.0.0.0/8
     except (OSError, UnicodeError, ValueError):

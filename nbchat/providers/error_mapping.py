@@ -247,7 +247,7 @@ def _other_api(refusal: Refusal, endpoint: Endpoint) -> str:
 
 
 def _instead_of(model: str, endpoint: Endpoint) -> str:
-    """What to do about an unknown model: its successor, or the nearest names."""
+    """Advice about an unknown model: its successor, or the nearest names."""
     if ending := retirement(model):
         return ending.line("It")
     if nearest := nearest_models(model, endpoint.kind):
@@ -355,7 +355,7 @@ def _status_of_types(types: tuple[str, ...]) -> int:
 
 
 def _connection_error(error: Exception, endpoint: Endpoint) -> ConnectionFailed:
-    """What has failed, in its own words: name, proxy, TLS, server, silence."""
+    """The failure in its own words: name, proxy, TLS, server, silence."""
     chain = list(_causes(error))
     found = next(filter(None, (_in_words(each, endpoint) for each in chain)), None)
     if found is not None:
@@ -381,7 +381,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _in_words(error: BaseException, endpoint: Endpoint) -> tuple[str, bool] | None:
-    """What an error means, and whether another attempt can help."""
+    """The meaning of an error, and whether another attempt can help."""
     host, words, may_pass = endpoint.host, "", False
     match error:
         case ssl.SSLCertVerificationError():

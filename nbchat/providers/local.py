@@ -258,7 +258,7 @@ class LocalServer:
 
 
 def is_forced(request: Request) -> bool:
-    """Whether the reply must be a call."""
+    """True if the reply must be a call."""
     return bool(request.tools) and request.tool_choice not in ("auto", "none")
 
 
@@ -298,7 +298,7 @@ def _allowed(request: Request) -> list[Tool]:
 
 
 def _is_certain(allowed: Sequence[Tool]) -> bool:
-    """Whether only one call can be made: of one tool that takes no arguments."""
+    """True if only one call can be made: of one tool that takes no arguments."""
     return len(allowed) == 1 and not allowed[0].parameters.get("properties")
 
 

@@ -63,7 +63,7 @@ def model_file(name: str, *, is_quiet: bool = True) -> Path:
 
 
 def is_fetched(name: str) -> bool:
-    """Whether an embedded model's file is in the cache."""
+    """True if an embedded model's file is in the cache."""
     return _kept_at(name).exists()
 
 

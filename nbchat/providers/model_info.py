@@ -170,7 +170,7 @@ class ModelInfo:
 
     @property
     def is_assumed(self) -> bool:
-        """Whether nothing told the window."""
+        """True if the window is an assumption."""
         return self.sources.get("window") == ASSUMED
 
     def or_assumed(self) -> "ModelInfo":
@@ -395,7 +395,7 @@ class Retirement:
     successor: str
 
     def is_near(self, today: date | None = None) -> bool:
-        """Whether the model is retired, or will be within 90 days."""
+        """True if the model is retired, or will be within 90 days."""
         today = today or datetime.now(UTC).date()
         return (self.day - today).days < NOTICE_DAYS
 
@@ -416,7 +416,7 @@ def retirement(name: str) -> Retirement | None:
 
 
 def is_retired(name: str, today: date | None = None) -> bool:
-    """Whether a model is no longer served."""
+    """True if a model is no longer served."""
     found = retirement(name)
     return found is not None and found.day <= (today or datetime.now(UTC).date())
 

@@ -60,7 +60,7 @@ TOLD_SECONDS = 10.0
 
 
 class ReportedModels:
-    """What one server reported of its models: windows, limits and prices.
+    """The reports of one server about its models: windows, limits and prices.
 
     A run makes a provider for each of its agents; one of them asks for all.
     """
@@ -81,7 +81,7 @@ class ReportedModels:
 
 @cache
 def reported_by(kind: str, address: str) -> ReportedModels:
-    """What a server reported; the same for all providers of this process."""
+    """The reports of a server, shared by all providers of this process."""
     del kind, address
     return ReportedModels()
 

@@ -282,7 +282,7 @@ class Call:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the arguments are a JSON object."""
+        """True if the arguments are a JSON object."""
         try:
             return isinstance(loads(self.arguments), dict)
         except (ValueError, RecursionError):
@@ -311,7 +311,7 @@ class ChunkReader:
             yield from self._read_delta(choice.get("delta") or {})
 
     def answer(self) -> StreamedReply:
-        """What has arrived until now."""
+        """The data that has arrived until now."""
         usage = _usage(self._usage) if self._usage else None
         if usage is not None and self._returns_reasoning:
             usage = replace(usage, dropped_tokens=0)

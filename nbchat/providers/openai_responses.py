@@ -240,7 +240,7 @@ def _said(text: str) -> Json:
 
 
 def _block(entry: Entry) -> Json:
-    """What OpenAI sent and wants back verbatim; empty for all other entries.
+    """Data that OpenAI sent and wants back verbatim; empty for all other entries.
 
     A file that was imported can hold anything here, so that only whole items count.
     """
@@ -306,7 +306,7 @@ class EventReader:
                 yield ThinkingDelta(self._extend(index, event))
 
     def answer(self) -> StreamedReply:
-        """What has arrived until now."""
+        """The data that has arrived until now."""
         entries = tuple(chain.from_iterable(map(self._entries, sorted(self._items))))
         usage = an_object(self._response.get("usage"))
         return StreamedReply(
@@ -368,7 +368,7 @@ class EventReader:
         )
 
     def _keeps_reasoning(self, entries: Sequence[Entry]) -> bool:
-        """Whether the next request contains the reasoning of this reply.
+        """True if the next request contains the reasoning of this reply.
 
         Older models read it only until they have answered.
         """

@@ -43,7 +43,7 @@ class Service:
     """Names of its models, as a regular expression; empty: all."""
     needs_key: bool = True
     tells_limits: bool = False
-    """Whether its list of models has their windows; a price list knows other models."""
+    """True if its list of models has their windows; a price list knows other models."""
     price_list: str = ""
     """Its name in the price list."""
     extra: str = ""
@@ -64,7 +64,7 @@ class Service:
         return given if is_whole else given.rstrip("/") + self.path
 
     def is_own(self, address: str) -> bool:
-        """Whether an address is one of its own servers."""
+        """True if an address is one of its own servers."""
         host = urlsplit(address).hostname or ""
         own = "" if "{" in self.address else urlsplit(self.address).hostname
         return bool(host) and (host == own or f".{host}".endswith(self.own_hosts))
@@ -236,7 +236,7 @@ CLOSED = {
         "Use another provider, such as openrouter:{name} or openai:{name}."
     )
 }
-"""What to say about providers that no longer exist."""
+"""Messages about providers that no longer exist."""
 
 
 def service_of(kind: str, model: str) -> Service:

@@ -96,7 +96,7 @@ class Step(NamedTuple):
 
 
 class RefusedContent:
-    """What each model refused; shared by all requests of a provider."""
+    """Content that each model refused; shared by all requests of a provider."""
 
     def __init__(self, kind: str, thinking_of: str) -> None:
         """`kind` is that of the provider, `thinking_of` whose thinking it sends."""
@@ -202,7 +202,7 @@ class RefusedContent:
             self._blind[model] = self._blind.get(model, 0) + 1
 
     def is_foreign(self, model: str, entry: Entry) -> bool:
-        """Whether thinking was written by another model, or by this one long ago."""
+        """True if thinking was written by another model, or by this one long ago."""
         return key_of(entry) not in self._written.get(model, ())
 
 
@@ -221,7 +221,7 @@ class Trial:
         self._is_told = False
 
     def learn(self, refusal: Refusal | None, sent: Callable[[], Json]) -> bool:
-        """Whether to send `request` once more, which then lacks another part.
+        """True if `request`, which now lacks another part, should be sent again.
 
         `sent` gives the body that was refused.
         """
@@ -253,7 +253,7 @@ class Trial:
         return True
 
     def _learned_elsewhere(self) -> bool:
-        """Whether another thread has learned meanwhile what to leave out, too."""
+        """True if another thread has learned meanwhile what to leave out, too."""
         before, self.request = self.request, self._sendable()
         is_same = self.request.history == before.history
         return not is_same or len(self.request.tools) != len(before.tools)
@@ -267,7 +267,7 @@ class Trial:
             self._known.note_blind(self._model)
 
     def news(self, shown: Callable[[str], str]) -> Iterator[ContentLeftOut]:
-        """What was left out of a request that the server has begun to answer; once.
+        """Events about content left out of a request that the server answers; once.
 
         `shown` hides keys in the server's words.
         """
@@ -304,7 +304,7 @@ class Trial:
         return bool(step.keys - self._left_out) and wanted not in self._tried
 
     def _is_useless(self, step: Step, words: str) -> bool:
-        """Whether the server says the same about a request without these parts.
+        """True if the server says the same about a request without these parts.
 
         Other numbers do not count, unless it names a part by its index.
         """
@@ -318,7 +318,7 @@ class Trial:
     def _steps(
         self, words: str, sent: Callable[[], Json], *, is_last: bool
     ) -> Iterator[Step]:
-        """What to leave out, the likeliest first; one that is named widens at last."""
+        """Content to leave out, likeliest first; one that is named widens at last."""
         history = self._sendable().history  # with what was left out in vain
         pictures = [e for e in history if _is_picture(e)]
         attached = [e for e in history if e.is_attachment]
@@ -359,7 +359,7 @@ class Trial:
 
 
 def may_be_content(refusal: Refusal) -> bool:
-    """Whether a refusal may be about content: not about key, quota, rate or length."""
+    """True if a refusal may be about content: not about key, quota, rate or length."""
     words = refusal.message
     is_about = ABOUT_PICTURES.search(words) or ABOUT_THINKING.search(words)
     if refusal.status >= SERVER_ERROR:  # llama.cpp refuses pictures with a 500
@@ -438,7 +438,7 @@ def _named_entry(
 
 
 def _mark(block: Json) -> str:
-    """What tells a block from all others: its data, signature, id or text."""
+    """The key of a block: its data, signature, id or text."""
     source = an_object(block.get("source"))
     url = block.get("image_url")
     address = url if isinstance(url, str) else an_object(url).get("url")

@@ -70,14 +70,14 @@ DROPPED = object()
 
 
 class Adaptations:
-    """What each model refused, and what is sent instead."""
+    """Parameters that each model refused, and what is sent instead."""
 
     def __init__(self) -> None:
         self._changes: dict[str, dict[str, Any]] = {}
         self._tried: set[tuple[str, str, str]] = set()
 
     def learn(self, model: str, sent: Json, error: Mapping[str, Any]) -> bool:
-        """Whether another request may succeed where `sent` was refused with `error`."""
+        """True if another request may succeed where `sent` was refused with `error`."""
         found = next(_changes(sent, error), None)
         if found is None:
             return False
@@ -109,7 +109,7 @@ class Adaptations:
         return fields
 
     def returns_reasoning(self, model: str) -> bool:
-        """Whether the model demands the reasoning of earlier replies."""
+        """True if the model demands the reasoning of earlier replies."""
         return REASONING_BACK in self._changes.get(model, {})
 
 

@@ -350,7 +350,7 @@ class SdkProvider(ABC):
 
     @property
     def _is_home(self) -> bool:
-        """Whether this is the API's own server, not a compatible one."""
+        """True if this is the API's own server, not a compatible one."""
         return self.service.is_own(self.endpoint.address)
 
     def untaken(self, options: RequestOptions) -> list[str]:
@@ -424,7 +424,7 @@ class SdkProvider(ABC):
         """The server's list of models."""
 
     def _should_ask_window(self) -> bool:
-        """Whether the server knows this model's window better than the price list."""
+        """True if the server knows this model's window better than the price list."""
         is_known = self._known.window is not None and not self.service.tells_limits
         return not (self._is_home and is_known)
 
@@ -527,7 +527,7 @@ class SdkProvider(ABC):
                     raise
 
     def _adapt(self, error: Exception, request: Request) -> bool:
-        """Whether to send a refused request once more, without what was refused."""
+        """True if a refused request should be sent again without what was refused."""
         if getattr(error, "status_code", 0) not in ADAPTABLE:
             return False
         found = error_fields(getattr(error, "body", None))

@@ -136,7 +136,7 @@ class TokenCounter:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether a count loads nothing: a vocabulary takes 78 MB."""
+        """True if a count loads nothing: a vocabulary takes 78 MB."""
         return self.encoding == CHARACTERS or "_tokenizer" in vars(self)
 
     def keep(self, history: Collection[Entry]) -> None:
@@ -208,7 +208,7 @@ class TokenCounter:
 
 
 def most_tokens(text: str) -> int:
-    """What no count exceeds, known without a vocabulary: a token is at least a byte."""
+    """An upper bound of a count, without a vocabulary: a token is at least a byte."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 

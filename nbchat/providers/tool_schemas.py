@@ -119,7 +119,7 @@ def _flat(schema: Json) -> tuple[Json, str]:
 
 
 def _required(schema: Json, branches: list[Json]) -> list[str]:
-    """What is always required: all parts of `allOf`, and what alternatives share."""
+    """Properties always required: all parts of `allOf`, and those shared by all."""
     needed = [a_list(each.get("required")) for each in branches]
     shared = [n for n in (needed[0] if needed else []) if all(n in e for e in needed)]
     every = [name for each in needed for name in each] if "allOf" in schema else shared

@@ -1,4 +1,4 @@
-"""What the wire formats share: messages, streams, prompt caching, replies.
+"""The common part of the wire formats: messages, streams, prompt caching, replies.
 
 Messages are written once, and are valid JSON and UTF-8, whatever the history contains.
 
@@ -171,7 +171,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class StreamedReply:
-    """What a stream brought until it ended; without a stop reason it broke off."""
+    """The content of a stream until it ended; without a stop reason it broke off."""
 
     entries: tuple[Entry, ...]
     stop_reason: ReplyStop | None
@@ -288,7 +288,7 @@ class Reader(Protocol):
         """Read an item and yield its deltas."""
 
     def answer(self) -> StreamedReply:
-        """What has arrived until now."""
+        """The data that has arrived until now."""
 
 
 def cache_key(request: Request) -> str:
@@ -335,12 +335,12 @@ def marked_for_openai(
 
 
 def _is_kept(block: Json) -> bool:
-    """Whether the next request has this block, too."""
+    """True if the next request has this block, too."""
     return not is_live_context(block.get("text"))
 
 
 def _is_summary(request: Request) -> Callable[[Json], bool]:
-    """Whether a block is the text of the summary with which a history begins."""
+    """True if a block is the text of the summary with which a history begins."""
     first = next(iter(request.history), None)
     if first is None or first.role != "summary":
         return lambda _block: False

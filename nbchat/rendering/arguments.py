@@ -21,7 +21,7 @@ LANGUAGES = {
     "sql": {"sql"},
     "bash": {"bash", "cmd", "command", "shell"},
 }
-"""What a string is coloured as, by the name of its argument."""
+"""The language in which a string is coloured, by the name of its argument."""
 
 _SQL = re.compile(
     r"\s*(?:select|with|insert\s+into|update|delete\s+from|create|drop|alter)\s",

@@ -453,7 +453,7 @@ def cells_html(
 
 
 def _cells_changed(undo: Iterable[CellUndo]) -> str:
-    """What can be undone: "Changed 2 cells, added 1"."""
+    """The changes that can be undone: "Changed 2 cells, added 1"."""
     first, *others = [f"{verb} {n:,}" for verb, n in counts(undo).items() if n] or [""]
     if not first:
         return ""

@@ -311,7 +311,7 @@ def _size(text: str) -> str:
 
 
 def _hint(arguments: dict[str, Any]) -> str:
-    """What a call is made with, in words: "order W1, quantity 2, not express"."""
+    """The arguments of a call in words: "order W1, quantity 2, not express"."""
     is_only = len(arguments) == 1
     parts = (_said(name, arguments[name], is_only=is_only) for name in arguments)
     hint = ", ".join(filter(None, parts))

@@ -61,7 +61,7 @@ LONGEST_ADDRESS = 2_048
 """Characters of a bare address that becomes a link."""
 
 _SCHEME = re.compile(r"(?<![a-z0-9.+-])(?:https?|ftp)$", re.IGNORECASE)
-"""What stands before the `://` of an address."""
+"""The scheme before the `://` of an address."""
 
 _SCHEME_LENGTH = len("https") + 1
 
@@ -131,7 +131,7 @@ FOOTNOTES = {
     "close": "</li>\n",
     "block_close": "</ol>\n",
 }
-"""What surrounds footnotes; no links, which would lead to another answer's."""
+"""The HTML around footnotes; no links, which would lead to another answer's."""
 
 _BOXES = {"[ ] ": "\u2610", "[x] ": "\u2611"}
 

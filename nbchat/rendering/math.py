@@ -193,7 +193,7 @@ def _is_formula(text: str, start: int, opener: str, end: int) -> bool:
 
 
 def _looks_like_formula(latex: str, opener: str) -> bool:
-    """Whether the text between two delimiters can be a formula."""
+    """True if the text between two delimiters can be a formula."""
     bare = _COMMAND.sub(" ", latex)
     if not latex.strip() or "`" in latex or _PROSE.search(bare):
         return False
@@ -212,7 +212,7 @@ def _looks_like_formula(latex: str, opener: str) -> bool:
 
 
 def _is_whole(state: StateBlock, lines: range) -> bool:
-    """Whether lines belong to one block: none is blank or outside of the list item."""
+    """True if lines belong to one block: none is blank or outside of the list item."""
     return all(
         not state.isEmpty(line) and state.sCount[line] >= state.blkIndent
         for line in lines
@@ -254,7 +254,7 @@ class _Unsupported(ValueError):
 
 
 def _is_balanced(latex: str) -> bool:
-    """Whether all braces are paired; the converter would accept unpaired ones."""
+    """True if all braces are paired; the converter would accept unpaired ones."""
     depth = 0
     for sign in re.findall(r"[{}]", _ESCAPED.sub("", latex)):
         depth += 1 if sign == "{" else -1

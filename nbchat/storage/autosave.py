@@ -177,7 +177,7 @@ class Autosave:
             self._writer.run(wait_seconds=0)
 
     def of_branch(self, branch: Session) -> "Autosave":
-        """What saves a branch of the session in the same store; it gets an id."""
+        """The autosave of a branch of the session in the same store; it gets an id."""
         branch.session_id = uuid.uuid4().hex[:12]
         progress = self._progress
         return Autosave(progress.store, branch, progress.origin, is_saved=False)
@@ -246,7 +246,7 @@ class Progress:
 
     @property
     def is_begun(self) -> bool:
-        """Whether the store has the session."""
+        """True if the store has the session."""
         return bool(self._saved_entries)
 
     def note_all(
@@ -267,7 +267,7 @@ class Progress:
 
     @property
     def has_all(self) -> bool:
-        """Whether the store has all that was noted."""
+        """True if the store has all that was noted."""
         is_same = (
             self._pins == self._saved_pins and self._dropped == self._saved_dropped
         )
@@ -378,7 +378,7 @@ class _Writer:
         self._is_due = False
         self._is_running = False
         self._is_urgent = False
-        """Whether a caller waits for the next try, which then comes at once."""
+        """True if a caller waits for the next try, which then comes at once."""
         self._tries = 0
         self._began_at = 0.0
         self._failure: BaseException | None = None
@@ -421,7 +421,7 @@ class _Writer:
             self._waiting -= 1
 
     def _has_ended(self, tries: int | None = None) -> bool:
-        """Whether all is saved, or a try has failed: one after so many `tries`."""
+        """True if all is saved, or a try has failed: one after so many `tries`."""
         if not self._is_due and not self._is_running:
             return True
         if tries is not None and self._tries <= tries:

@@ -177,5 +177,5 @@ def shared_copy(connection: sa.Connection, token: str) -> str:
 
 
 def _hash(token: str) -> str:
-    """What is stored of a link, by which it cannot be made."""
+    """The hash that is stored of a link, from which the link cannot be made."""
     return hashlib.sha256(token.encode()).hexdigest()

@@ -105,7 +105,7 @@ class Database:
 
 
 class Response:
-    """Whether a database answers, as far as the last saves of this process tell."""
+    """True if a database answers, as far as the last saves of this process tell."""
 
     def __init__(self) -> None:
         """It does, until a save was not answered."""
@@ -113,7 +113,7 @@ class Response:
 
     @property
     def is_expected(self) -> bool:
-        """Whether it is worth waiting for a save."""
+        """True if it is worth waiting for a save."""
         return time.monotonic() >= self._expected_at
 
     def note(self, *, is_answered: bool, seconds: float) -> None:

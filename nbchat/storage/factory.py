@@ -166,7 +166,7 @@ def _notebook_id(path: str) -> str:
 
 
 def _is_there(notebook: str) -> bool:
-    """Whether a notebook is where it was: then one with its id is a copy of it."""
+    """True if a notebook is where it was: then one with its id is a copy of it."""
     return Path(notebook).exists()
 
 

@@ -37,7 +37,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def claims(session: Session) -> list[str]:
-    """What a file contains besides messages that a model would act on, a line each."""
+    """A line for each part of a file, besides messages, on which a model would act."""
     lines = [_pin(text) for text in session.pins]
     rules = rules_in(session.transcript)
     lines += [f"rules of a file: {_brief(rules.text)}"] if rules else []
@@ -115,7 +115,7 @@ def _summary(text: str) -> str:
 
 
 def _quotes(record: Compaction) -> Iterator[str]:
-    """What a record says beside its summary, to be carried into the next one."""
+    """The lines beside a record's summary, to be carried into the next one."""
     for text in record.fields.open_items if record.fields else ():
         yield f"open item: {_brief(text)}"
     for fact in record.facts:
@@ -132,7 +132,7 @@ def _brief(text: str) -> str:
 
 
 def _is_possible(session: Session, record: Compaction) -> bool:
-    """Whether nbchat could have made a record of these messages."""
+    """True if nbchat could have made a record of these messages."""
     length = len(session.transcript)
     is_inside = 0 <= record.start <= record.stop <= length
     is_inside = is_inside and 0 <= record.committed_at <= length
@@ -143,7 +143,7 @@ def _is_possible(session: Session, record: Compaction) -> bool:
 
 
 def _is_made_of(session: Session, record: Compaction, position: int, text: str) -> bool:
-    """Whether a replaced text says nothing that the message does not."""
+    """True if a replaced text says nothing that the message does not."""
     entry = session.transcript[position]
     if record.is_exclusion:
         return entry.can_be_excluded and text == EXCLUDED_TEXT

@@ -48,13 +48,13 @@ class SettingInForce:
     """Where the value comes from."""
     choices: tuple[str, ...] = ()
     scope: str | None = None
-    """What it is stored for: a model, a provider, "session" or "" (all models); None
+    """The scope of the value: a model, a provider, "session" or "" (all models); None
     if it is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the settings are for; what is empty is as configured."""
+    """The purpose of the settings; what is empty is as configured."""
 
     model: str = ""
     session_id: str = ""
@@ -176,7 +176,7 @@ def _known(config: NbChat, target: Target | None) -> Target:
 def _stored(
     config: NbChat, store: SessionStore, target: Target, change: Change | None = None
 ) -> Found:
-    """What is stored for a target and not overridden, by the name it is stored under.
+    """The values stored for a target and not overridden, by their stored names.
 
     A change counts as if it were stored already.
     """
@@ -211,7 +211,7 @@ def _changed(
 
 
 def is_overridden(config: NbChat, name: str) -> bool:
-    """Whether the environment, configuration or code sets a setting."""
+    """True if the environment, configuration or code sets a setting."""
     return name in config.explicit
 
 

@@ -139,7 +139,7 @@ cell_changes = sa.Table(
     sa.Column("created_at", TIME, nullable=False),
     sa.Index(None, "owner", "session_id"),
 )
-"""What the model changed in a notebook, with each cell before and after."""
+"""The model's changes of a notebook, with each cell before and after."""
 
 run_results = sa.Table(
     "run_results",
@@ -154,7 +154,7 @@ run_results = sa.Table(
     sa.PrimaryKeyConstraint("owner", "run", "key"),
     sa.Index(None, "owner", "run", "number"),
 )
-"""What became of each row of `map_agents`."""
+"""The outcome of each row of `map_agents`."""
 
 run_batches = sa.Table(
     "run_batches",

@@ -144,7 +144,7 @@ def setting_from_row(row: Any) -> Iterator[tuple[tuple[str, str], Any]]:
 
 
 def damaged_entry(position: int, reason: str) -> Entry:
-    """What is shown in place of a message that cannot be read."""
+    """The text in place of a message that cannot be read."""
     text = f"[message {position} is damaged in the session store: {reason}]"
     return Entry("assistant", text)
 
@@ -205,7 +205,7 @@ def usage_from_row(row: Any) -> Usage:
 
 
 def is_pins(row: Any) -> bool:
-    """Whether a snapshot holds pins or dropped rules; else it holds a compaction."""
+    """True if a snapshot holds pins or dropped rules; else it holds a compaction."""
     return row.kind in ("pin", "unpin", "drop", "keep")
 
 

@@ -167,7 +167,7 @@ def _contains(word: str, dialect: str) -> sa.ColumnElement[bool]:
 
 
 def has_index(connection: sa.Connection) -> bool:
-    """Whether this kind of database has a full-text index."""
+    """True if this kind of database has a full-text index."""
     return connection.dialect.name in INDEXES
 
 
@@ -313,7 +313,7 @@ _MATCH_IN_SESSION = {
 
 
 def _searchable(owner: str, entry: Entry, *, is_split: bool) -> str:
-    """What is indexed of a message: its owner's word, and its text without accents.
+    """The indexed text of a message: its owner's word, and its text without accents.
 
     PostgreSQL would read an id such as SO-101 as a word and a negative number, so it
     gets letters and digits only (`is_split`).

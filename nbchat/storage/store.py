@@ -351,7 +351,7 @@ class SessionStore:
             take_title(connection, self._mine, session)
 
     def _shown_after(self, session: Session, start: int, count: int) -> dict[str, Any]:
-        """What a list shows of a session changes with its entries."""
+        """The columns that a list shows of a session, which change with its entries."""
         added = session.transcript[start : start + count]
         before = session.transcript[start - 1] if start else None
         more = sum(map(begins_message, added, [before, *added]))
@@ -614,7 +614,7 @@ class SessionStore:
     def _is_stale(
         self, connection: sa.Connection, session: Session, number: int
     ) -> bool:
-        """Whether another kernel has added to a session before `number`."""
+        """True if another kernel has added to a session before `number`."""
         stored_id = storable(session.session_id)
         more = self._mine.select(chat_messages, chat_messages.c.number).where(
             chat_messages.c.session_id == stored_id,

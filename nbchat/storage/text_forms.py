@@ -37,7 +37,7 @@ _GAP = re.compile(r"(?:\s|\\{1,8}[nrt]|[\u00ad\u200b-\u200d\u2060\ufeff])+")
 nobody sees."""
 
 _BREAK = re.compile(r"[\n\r]|\\{1,8}[nr]|[\u00ad\u200b-\u200d\u2060\ufeff]")
-"""What makes a gap one that may be in the middle of a word."""
+"""Signs of a gap that may be in the middle of a word."""
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_=-]")
 
@@ -148,7 +148,7 @@ def _numbered(text: str, form: str) -> str:
 
 
 def _base64_forms(part: str) -> Iterator[str]:
-    """What a text surely is in base64, at each of the three places in a group."""
+    """Certain characters of a text in base64, at each of three places in a group."""
     for encoding in ("utf-8", "utf-16-le"):
         raw = part.encode(encoding, "surrogatepass")
         for before in range(3):
@@ -177,7 +177,7 @@ def _without_gaps(text: str) -> tuple[str, frozenset[int]]:
 
 
 def _gaps_fit(found: str, gaps: frozenset[int]) -> bool:
-    """Whether a found text has gaps where the text has, and else only line ends."""
+    """True if a found text has gaps where the text has, and else only line ends."""
     letters, end, seen = 0, 0, set[int]()
     for gap in _GAP.finditer(found):
         letters += gap.start() - end

@@ -59,7 +59,7 @@ class Attachment:
     other: Entry | None = None
     """Its other form: all of a table that is described, or a long text described."""
     is_described: bool = False
-    """Whether the entry is the description of what the other form has whole."""
+    """True if the entry is the description of what the other form has whole."""
 
 
 def load_attachments(text: str, resolver: Resolver) -> list[Attachment]:

@@ -42,7 +42,7 @@ _PRESENT = (int, Decimal, bool, str, date, timedelta, UUID)
 
 
 class Summary(NamedTuple):
-    """What is known of a column's values, by their positions."""
+    """The figures of a column's values, by their positions."""
 
     missing: int | None = None
     """None: not counted."""
@@ -54,7 +54,7 @@ class Summary(NamedTuple):
     frequent: Sequence[tuple[int, int]] = ()
     """Positions of the most frequent values, and how often each occurs."""
     note: str = ""
-    """What types the values have, where there are several."""
+    """The types of the values, where there are several."""
 
 
 def spread(rows: int) -> Sequence[int]:
@@ -199,7 +199,7 @@ def _is_number(text: str) -> bool:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value stands for none: None, NaN, NaT and NA."""
+    """True if a value stands for none: None, NaN, NaT and NA."""
     if value is None or type(value) is float:
         return value is None or value != value  # noqa: PLR0124  # NaN
     is_none = type_name(type(value)).rpartition(".")[2] in ("NaTType", "NAType")

@@ -61,7 +61,7 @@ Named = tuple[str, object, object]
 
 
 def error_report(failure: Failure, values: Values, folder: Path) -> str:
-    """What is sent of an error; `values` and `folder` are those of the kernel now."""
+    """The text that is sent of an error; `values` and `folder` are the kernel's now."""
     counter = TokenCounter()
     for scale in SCALES:
         report = _Report(failure, values, folder, scale).text()
@@ -248,7 +248,7 @@ def _headed(head: str, lines: Sequence[str]) -> list[str]:
 
 
 def _shown_with(frame: Frame) -> tuple[bool, str, str]:
-    """What frames that follow each other share to be shown as one code."""
+    """The key that adjacent frames share to be shown as one code."""
     return frame.is_own, frame.place, "" if frame.is_in_cell else frame.function
 
 
@@ -299,7 +299,7 @@ def _function_around(
 
 
 def _named(frame: Frame, values: Values) -> list[Named]:
-    """What the statement of a frame names: variables, columns, parts of values."""
+    """Values that a frame's statement names: variables, columns, parts of values."""
     node = _node(frame)
     if node is None:
         return []
@@ -411,7 +411,7 @@ def _array(lines: Sequence[str]) -> str:
 
 
 def _column(value: object, table: Sequence[str]) -> str:
-    """What is known of a series, with its first values, in one line."""
+    """The figures of a series, with its first values, in one line."""
     summary = next((each for each in table if each.startswith("- ")), "")
     known = summary.partition(": ")[2].partition("; ")[2]
     if not comes_from(type(value), "pandas", "polars"):

@@ -1,4 +1,4 @@
-"""What failed: the message of an error and its frames.
+"""A failure: the message of an error and its frames.
 
 They are read from the exception while the kernel has it, else from the text of a
 traceback, as a saved notebook keeps it.
@@ -46,7 +46,7 @@ class Frame:
     line: int
     function: str = ""
     is_own: bool = False
-    """Whether the code is the person's: a cell, or a file outside of all packages."""
+    """True if the code is the person's: a cell, or a file outside of all packages."""
     source: tuple[tuple[int, str], ...] = ()
     """Numbered lines: all of a cell or file, or those that the traceback shows."""
     values: Mapping[str, object] = field(default_factory=dict, repr=False)
@@ -54,7 +54,7 @@ class Frame:
 
     @property
     def is_in_cell(self) -> bool:
-        """Whether this is the code of a cell."""
+        """True if this is the code of a cell."""
         return self.is_own and self.place.startswith("cell")
 
 
@@ -100,7 +100,7 @@ def failure_in(
 
 
 def is_of(text: str, error: BaseException) -> bool:
-    """Whether a traceback's text is that of this exception, by its last lines."""
+    """True if a traceback's text is that of this exception, by its last lines."""
     plain = _COLOURS.sub("", text).rstrip()
     return plain.endswith(error_message(error).rstrip())
 
@@ -115,7 +115,7 @@ def error_message(error: BaseException) -> str:
 
 
 def is_own_file(path: str) -> bool:
-    """Whether a file is the person's: neither of a package nor of Python itself."""
+    """True if a file is the person's: neither of a package nor of Python itself."""
     if path.startswith("<") or not path.endswith(".py"):
         return False
     library = sysconfig.get_path("stdlib")
@@ -211,7 +211,7 @@ def _cell_number(frame: Frame) -> int:
 
 
 def _told_message(text: str) -> str:
-    """What follows the code of the last frame: the type of the error and its text."""
+    """The text after the code of the last frame: the type of the error and its text."""
     lines = text.strip("\n").splitlines()
     first = max((n + 1 for n, each in enumerate(lines) if _head(each)), default=0)
     while first < len(lines) - 1 and _is_code(lines[first]):

@@ -64,11 +64,11 @@ _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """What is sent of a file."""
+    """The text that is sent of a file."""
 
     text: str
     is_whole: bool = False
-    """Whether it is the file's own text, unchanged."""
+    """True if it is the file's own text, unchanged."""
     whole: str = ""
     """All of it, where the text only describes it."""
     description: str = ""
@@ -278,7 +278,7 @@ def _number_marks(cells: Iterable[str], separator: str) -> dict[str, str]:
 
 
 def _has_codes(cells: Iterable[str], marks: Mapping[str, str]) -> bool:
-    """Whether cells would be other texts as numbers: 007, or 01.02.2026 with points."""
+    """True if cells would be other texts as numbers: 007, or 01.02.2026 with points."""
     is_pointed = "thousands" in marks
     return any(
         _LEADING_ZERO.fullmatch(each)

@@ -40,7 +40,7 @@ _MENTION = re.compile(
 )
 _BASE = re.compile(r"[^\W\d]\w*")
 _TAIL = re.compile(rf"(?<=[\w])(?<![{_UNSPACED}])[{_UNSPACED}]\w*$")
-"""What follows a name that is written in other letters."""
+"""The text after a name that is written in other letters."""
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _DEFINITION = re.compile(r"(?:def|class|async)\b")
@@ -68,7 +68,7 @@ class Mention:
     text: str
     """As it was typed."""
     is_raw: bool = False
-    """Whether it is attached with its secrets, as in `@!config`."""
+    """True if it is attached with its secrets, as in `@!config`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +171,12 @@ def _is_file(folder: Path, name: str) -> bool:
 
 
 def is_unspaced(character: str) -> bool:
-    """Whether this is a letter of a script that is written without spaces."""
+    """True if this is a letter of a script that is written without spaces."""
     return re.match(f"[{_UNSPACED}]", character) is not None
 
 
 def _is_of(attached: Entry, mention: Mention) -> bool:
-    """Whether an entry was attached by a mention, judging by their names."""
+    """True if an entry was attached by a mention, judging by their names."""
     name = str(attached.arguments.get("name", ""))
     match mention.kind:
         case "cell" if not mention.name:

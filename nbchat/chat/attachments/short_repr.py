@@ -111,7 +111,7 @@ def _by_library(value: object, kind: type) -> str:
 
 
 def is_pandas_value(value: object) -> bool:
-    """Whether this is one of pandas' own values of time, of an interval or missing."""
+    """True if this is one of pandas' own values of time, of an interval or missing."""
     kind = type(value)
     is_known = type_name(kind).rpartition(".")[2] in _PANDAS_VALUES
     return is_known and comes_from(kind, "pandas")
@@ -122,7 +122,7 @@ def _container_repr(value: object, depth: int) -> str:
 
 
 def comes_from(kind: type, *packages: str) -> bool:
-    """Whether a type is defined in one of these packages, by identity."""
+    """True if a type is defined in one of these packages, by identity."""
     module, _, name = type_name(kind).rpartition(".")
     is_named_so = module.partition(".")[0] in packages
     return is_named_so and getattr(sys.modules.get(module), name, None) is kind
@@ -144,7 +144,7 @@ def _string(value: object) -> str:
 
 
 def _is_plain_time(value: object) -> bool:
-    """Whether a time has no zone, or one of a known package."""
+    """True if a time has no zone, or one of a known package."""
     if type_name(type(value)) not in _TIMES or not comes_from(
         type(value), "datetime", "pandas"
     ):

@@ -51,7 +51,7 @@ _FOREIGN = "…"
 """Shown for the values of a column whose type no known package defines."""
 
 Hides = Callable[[str], bool]
-"""Whether the texts in a column of this name are hidden."""
+"""True if the texts in a column of this name are hidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Table:
 
     @property
     def is_exact(self) -> bool:
-        """Whether all rows are looked at."""
+        """True if all rows are looked at."""
         return len(self.places) == self.rows and not self.total
 
 
@@ -142,7 +142,7 @@ def frame_lines(frame: object, *, total: str = "") -> list[str]:
 
 
 def _lines(table: Table, is_hidden: Hides) -> Iterator[str]:
-    """What is known of each column, and rows."""
+    """The figures of each column, and rows."""
     found = [_summary(column) for column in table.columns]
     if table.columns and table.rows:
         yield _basis(table)
@@ -249,7 +249,7 @@ def _member(module: str, name: str) -> Any:
 
 
 def _inherits(value: object, module: str, name: str) -> bool:
-    """Whether a value's class is one of a library's, or inherits from it."""
+    """True if a value's class is one of a library's, or inherits from it."""
     kind = _member(module, name)
     ancestors = type.__dict__["__mro__"].__get__(type(value))
     return kind is not None and is_one_of(kind, ancestors)

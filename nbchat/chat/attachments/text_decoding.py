@@ -93,7 +93,7 @@ def _guessed(sample: bytes, bad_share: float) -> str:
 
 
 def _is_western(text: str) -> bool:
-    """Whether accented letters are in words, are few, and no symbols are in words."""
+    """True if accented letters are in words, are few, and no symbols are in words."""
     letters = sum(map(str.isalpha, text))
     accented = sum(letter > "\x7f" and letter.isalpha() for letter in text)
     has_words = _IN_WORD.search(text) is not None and not _SYMBOL_IN_WORD.search(text)

@@ -71,7 +71,7 @@ def _lines(value: object, is_hidden: Hides) -> Iterator[str]:
 
 
 def _array(value: Any) -> Iterator[str]:
-    """What the values of an array are, then the first ones of its first plane."""
+    """Figures of an array's values, then the first ones of its first plane."""
     yield from _figures(value)
     while value.ndim > 2:  # noqa: PLR2004
         if not len(value):

@@ -66,7 +66,7 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def is_look_up(name: str, read_only: bool | None) -> bool:  # noqa: FBT001  # of a Tool
-    """Whether a tool only reads: it says so, or else its name's first word does."""
+    """True if a tool only reads: it says so, or else its name's first word does."""
     if read_only is not None:
         return read_only
     return next(iter(words_of(name)), "") in LOOK_UP_VERBS
@@ -86,7 +86,7 @@ class Leaf(NamedTuple):
 
     @property
     def is_name(self) -> bool:
-        """Whether messages and calls may refer to something by it."""
+        """True if messages and calls may refer to something by it."""
         is_code = any(map(str.isdigit, self.value)) and not self.value.isdigit()
         is_word = " " not in self.value
         return is_word and (is_code or is_id(self.path.rpartition(".")[2]))
@@ -199,7 +199,7 @@ def digest(call: Call, outcome: str = "") -> bytes:
 
 
 def _outcome(call: Call) -> Written:
-    """What came back: how many records, or the first words."""
+    """The result: how many records, or the first words."""
     if call.result_position is None:
         return Written("no result yet")
     value = call.value
@@ -224,7 +224,7 @@ def _words(nodes: Iterable[Node]) -> Written:
 
 
 def is_told(siblings: Siblings, is_named: Callable[[Node], bool]) -> bool:
-    """Whether an object is short and has no id, so that its call's line says it."""
+    """True if an object is short and has no id, so that its call's line says it."""
     node = siblings.objects[0]
     if siblings.is_list or is_named(node):
         return False
@@ -259,7 +259,7 @@ def echo_in(node: Node, call: Call) -> str:
 
 
 def is_plain(value: object) -> bool:
-    """Whether a JSON value is a text, a number or a truth value."""
+    """True if a JSON value is a text, a number or a truth value."""
     return value is not None and not isinstance(value, dict | list)
 
 

@@ -36,7 +36,7 @@ ITEM = re.compile(r"\d{1,2}[.)]")
 """The number of an item in a list, which is no value."""
 
 SIGNS = " \t*_#>`|-•"
-"""What Markdown puts around a sentence."""
+"""The signs that Markdown puts around a sentence."""
 
 PUNCTUATION = ".,;:!?()\"'"
 
@@ -71,7 +71,7 @@ def older_answers(
     budget_tokens: int,
     count: Callable[[str], int],
 ) -> list[Line]:
-    """What the answers before the newest `most` exchanges say, the newest first."""
+    """The answers before the newest `most` exchanges, the newest first."""
     answers = _answers(entries)
     told = [
         Line(
@@ -113,7 +113,7 @@ def _without_phrases(answers: Mapping[range, str]) -> dict[range, str]:
 
 
 def gist(answer: str, question: str, limit: int) -> str:
-    """What an answer says, within a limit: the sentence with the most new values.
+    """The core of an answer, within a limit: the sentence with the most new values.
 
     A value is a word with a digit or, where no sentence has one, a name in the middle
     of a sentence. Without either it is the sentence that shares most words with the

@@ -1,4 +1,4 @@
-"""What the parts of the memory read and offer, and the choice of lines that fit.
+"""The parts of the memory: what they read and offer, and the choice of lines that fit.
 
 Each part reads the transcript entry by entry and offers lines. A line copies what one
 place of the transcript says; nothing in it is concluded.
@@ -38,7 +38,7 @@ class Call:
     """Index of the result; None while there is none."""
     is_error: bool = False
     is_look_up: bool = False
-    """Whether the tool only reads: it says `read_only`, or else its name does."""
+    """True if the tool only reads: it says `read_only`, or else its name does."""
 
     @cached_property
     def value(self) -> Node | list[Any] | None:
@@ -144,7 +144,7 @@ def _ranked(lines: Sequence[Line], uses: Uses, summary: str) -> list[int]:
 
 
 def is_said(line: Line, text: str) -> bool:
-    """Whether a text states all values of a line, as strings."""
+    """True if a text states all values of a line, as strings."""
     values = [fact.value for fact in line.facts]
     return bool(text) and bool(values) and all(value in text for value in values)
 

@@ -79,7 +79,7 @@ HEADINGS = {
 """The titles of a policy whose summary has headings (seed 002, HybridSummarizer)."""
 
 PARTS = {"variables": "work"}
-"""What is shown as a section of another part."""
+"""Parts that are shown as a section of another part."""
 
 NOTE_TOKENS, NOT_SHOWN = 40, "not shown here; recall finds it"
 """Of the line about what found no room, and its end. Where `recall` is not offered, a
@@ -95,7 +95,7 @@ class Memory:
 
 
 class Reading:
-    """What the parts have read of the first entries of a transcript."""
+    """The readings of the parts of the first entries of a transcript."""
 
     def __init__(self, most_records: int = MOST_RECORDS) -> None:
         """Start with nothing read."""
@@ -109,7 +109,7 @@ class Reading:
         self._matcher = CallMatcher()
 
     def is_of(self, entries: Sequence[Entry]) -> bool:
-        """Whether the entries begin with all that was read."""
+        """True if the entries begin with all that was read."""
         return self.entries == entries[: len(self.entries)]
 
     def update(self, entries: Sequence[Entry], tools: Mapping[str, Tool]) -> None:
@@ -198,7 +198,7 @@ class Readings:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What the memory of one compaction is made of, besides the transcript."""
+    """The sources of the memory of one compaction, besides the transcript."""
 
     rules: tuple[Rule, ...] = ()
     file: tuple[str, ...] = ()
@@ -212,7 +212,7 @@ class Material:
     bullets: int = 0
     """How many of the newest exchanges get one line each; 0: each message as it is."""
     has_headings: bool = False
-    """Whether files, calls and the last error stand below headings in Markdown."""
+    """True if files, calls and the last error stand below headings in Markdown."""
 
 
 def memory_of(

@@ -93,17 +93,17 @@ class _Object:
     label: str = ""
     """The field that has its id; empty where it has none."""
     asked: Mapping[str, Any] | None = None
-    """What the call asked for, and where, of an object without an id."""
+    """The subject of a call, and its place, for an object without an id."""
     asked_at: int = 0
     is_in_words: bool = False
-    """Whether the line of its call says all of it."""
+    """True if the line of its call says all of it."""
     is_sure: bool = True
-    """Whether the tool's name or the call says that the id is its own.
+    """True if the tool's name or the call says that the id is its own.
 
     The only id of an order may be that of its customer.
     """
     is_narrow: bool = False
-    """Whether only those fields are shown that tools take."""
+    """True if only those fields are shown that tools take."""
 
     def updated(self, newer: "_Object") -> "_Object":
         """With the fields that another result has of it."""
@@ -213,7 +213,7 @@ class Records:
         return replace(each, fields=fields, is_narrow=True) if fields else each
 
     def _is_taken(self, name: str) -> bool:
-        """Whether tools take such a value: `orders` has what `order_id` takes."""
+        """True if tools take such a value: `orders` has what `order_id` takes."""
         one = singular(name)
         names = {name, one, f"{one}_id", f"{one}Id"}
         is_known = not names.isdisjoint(self._argument_names)
@@ -255,7 +255,7 @@ class Records:
         return sorted(columns, key=rank)
 
     def _is_asked_for(self, column: "_Column") -> bool:
-        """Whether tools take such values: ids, and what arguments are called."""
+        """True if tools take such values: ids, and what arguments are called."""
         names = (column.name, *column.fields)
         return any(is_id(name) or name in self._argument_names for name in names)
 
@@ -338,7 +338,7 @@ class _Reading:
         return self._key(argument, "", made.fields), (made,)
 
     def _words(self) -> Iterator[_Object]:
-        """What a call with arguments returned in words; its own line shows it."""
+        """The words that a call with arguments returned; its own line shows them."""
         words = self._call.result.strip()
         if words and self._asked:
             yield replace(self._made({RETURNED: words}), is_in_words=True)
@@ -383,7 +383,7 @@ class _Reading:
         return len({plain_text(node[name]) for node in nodes}) == len(nodes)
 
     def _is_own(self, name: str) -> bool:
-        """Whether a field is the id of what the tool is about, not of another thing."""
+        """True if a field is the id of what the tool is about, not of another thing."""
         words = words_of(name)[:-1]
         return name == KEY or not words or singular(words[-1]) in self._tool_words
 
@@ -391,7 +391,7 @@ class _Reading:
         return plain_text(nodes[0][name]) in self._asked_texts
 
     def _key(self, label: str, place: str, node: Node) -> Key:
-        """What an object is known by in all results.
+        """The keys of an object in all results.
 
         Short ids of several kinds of things are equal, such as two `id: 7`: where the
         field does not say the kind, the tool's name does, such as `get_user`'s.
@@ -427,7 +427,7 @@ def bounded(value: Any, depth: int = 0) -> Any:
 
 
 def _is_same(old: _Object, new: _Object) -> bool:
-    """Whether two objects that have one id are for sure the same thing.
+    """True if two objects that have one id are for sure the same thing.
 
     If not, one of them has no other fields than the other, and changes them only where
     the id is for sure that of one of them.
@@ -604,7 +604,7 @@ def _line(each: _Object, row: Sequence[_Cell], note: str, weight: int) -> Line:
 
 
 def _names(each: _Object, leaves: Iterable[tuple[_Cell, Leaf]]) -> tuple[str, ...]:
-    """What messages and calls refer to it by: its id, and ids of what is inside it.
+    """The names by which messages and calls refer to it: its id, and ids inside it.
 
     The id of another thing, such as an order's customer, is not a name of it.
     """

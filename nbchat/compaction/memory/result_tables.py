@@ -34,7 +34,7 @@ KEY = "key"
 """The field of an object that only its key in another object names."""
 
 CURSOR = "cursor"
-"""What stands beside each object in a page of GraphQL, by its specification."""
+"""The field beside each object in a page of GraphQL, by its specification."""
 
 Node = dict[str, Any]
 
@@ -58,7 +58,7 @@ class Siblings:
 
 
 def is_id(name: str) -> bool:
-    """Whether a field's name says that it holds an id: `id`, `order_id`, `orderId`."""
+    """True if a field's name says that it holds an id: `id`, `order_id`, `orderId`."""
     return _ID.search(name) is not None
 
 

@@ -64,12 +64,12 @@ def rule_lines(rules: Iterable[Rule]) -> list[MemoryLine]:
 
 
 def is_said(rule: Rule, entry: Entry) -> bool:
-    """Whether a message says a rule."""
+    """True if a message says a rule."""
     return entry.is_prompt and _bare(rule.text) in _bare(own_words(entry))
 
 
 def own_words(entry: Entry) -> str:
-    """What a person certainly typed in a message, without quoted and fenced parts."""
+    """The words that a person certainly typed, without quoted and fenced parts."""
     return _NOT_TYPED.sub("\n", typed_text(entry))
 
 

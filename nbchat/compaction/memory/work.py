@@ -1,4 +1,4 @@
-"""What cells, queries and commands define, name and show, copied from calls.
+"""The names that cells, queries and commands define, use and show, copied from calls.
 
 A notebook goes on by names: variables, columns, files, thresholds. They are read from
 the arguments of calls, whatever the tools are called: Python by its grammar, SQL and
@@ -69,12 +69,12 @@ class _Kept:
 
 
 _Table = dict[str, _Kept]
-"""What is kept by its key, the newest last."""
+"""Kept values by their keys, the newest last."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """What the code of one call says."""
+    """The contents of the code of one call."""
 
     known: frozenset[str] = frozenset()
     """Variables: `df.shape` is not a file if `df` is one."""
@@ -85,9 +85,9 @@ class _Reading:
     places: dict[str, str] = field(default_factory=dict)
     """Files, tables and addresses, and which of these each is."""
     shown: list[str] = field(default_factory=list)
-    """What the output shows, as far as the code says it."""
+    """The content of the output, as far as the code says it."""
     describes: bool = False
-    """Whether the output describes tables."""
+    """True if the output describes tables."""
     position: int = 0
 
     def define(self, target: str, statement: Sequence[str], *, changes: bool) -> None:
@@ -128,7 +128,7 @@ class Work:
         self._places: _Table = {}
         self._literals: _Table = {}
         self._error: tuple[str, _Kept] | None = None
-        """What was run, and its error."""
+        """The code that was run, and its error."""
 
     def read_call(self, call: Call) -> None:
         """Read what a call's code says, and what its output shows."""
@@ -185,7 +185,7 @@ class Work:
             _put_again(self._literals, _key(piece), kept)
 
     def _unwritten(self, table: _Table) -> Iterator[_Kept]:
-        """What the line of a definition that stands in the same call does not show."""
+        """The part of a definition in the same call that its line does not show."""
         written: dict[int, str] = defaultdict(str)
         for kept in chain(self._defined.values(), self._failed.values()):
             written[kept.first] += f"{kept.text}\n"
@@ -280,12 +280,12 @@ def _put_again(table: _Table, key: str, kept: _Kept) -> None:
 
 
 def _is_same(kept: _Kept, other: _Kept) -> bool:
-    """Whether two outputs show the same columns."""
+    """True if two outputs show the same columns."""
     return [each.value for each in kept.facts] == [each.value for each in other.facts]
 
 
 def _is_part(key: str, target: str) -> bool:
-    """Whether a definition is one of a target, its columns or its attributes."""
+    """True if a definition is one of a target, its columns or its attributes."""
     rest = key.removeprefix(target)
     return key.startswith(target) and (not rest or rest.startswith(("[", ".", CHANGED)))
 
@@ -450,7 +450,7 @@ def _without_magic(line: str) -> str:
 
 
 def _is_telling_node(node: ast.AST) -> bool:
-    """Whether it shows that a text is Python: `rm -rf x` is an expression, too."""
+    """True if it shows that a text is Python: `rm -rf x` is an expression, too."""
     is_statement = isinstance(node, ast.stmt) and not isinstance(
         node, ast.Expr | ast.Pass
     )
@@ -631,12 +631,12 @@ def _own_expressions(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _is_note(node: ast.AST) -> bool:
-    """Whether a text stands alone, as a docstring does."""
+    """True if a text stands alone, as a docstring does."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _is_telling(value: object) -> bool:
-    """Whether a later call may name a constant, wherever it stands."""
+    """True if a later call may name a constant, wherever it stands."""
     if isinstance(value, str):
         return len(value) >= LEAST_TEXT and _is_named(value)
     if not (_is_named(value) and isinstance(value, int | float)):
@@ -645,7 +645,7 @@ def _is_telling(value: object) -> bool:
 
 
 def _is_named(value: object) -> bool:
-    """Whether a later call may name a constant that has a name here."""
+    """True if a later call may name a constant that has a name here."""
     if isinstance(value, str):
         return 0 < len(value) <= VALUE_LENGTH and "\n" not in value
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -693,7 +693,7 @@ _DESCRIBING = ("DESC", "DESCRIBE", "SHOW", "PRAGMA", "EXPLAIN")
 
 
 def is_sql(text: object) -> bool:
-    """Whether a text begins as a statement in SQL."""
+    """True if a text begins as a statement in SQL."""
     return isinstance(text, str) and bool(_SQL.match(text))
 
 
@@ -814,7 +814,7 @@ def _without_documents(text: str) -> tuple[str, list[str]]:
 
 
 def _is_of_command(token: re.Match[str]) -> bool:
-    """Whether a token shows that a text is a command and no sentence."""
+    """True if a token shows that a text is a command and no sentence."""
     word = token["word"] or ""
     is_option = bool(_OPTION.fullmatch(word))
     return bool(token["mark"]) or is_option or bool(_kind_of_place(word))
@@ -952,7 +952,7 @@ class _Word(NamedTuple):
     end: int
     """Counted from the end of the row: the first row may have lost its indentation."""
     ends_cell: bool
-    """Whether a gap follows that no single name has."""
+    """True if a gap follows that no single name has."""
 
 
 def _words(row: str) -> list[_Word]:
@@ -964,7 +964,7 @@ def _words(row: str) -> list[_Word]:
 
 
 def _fits(row: str, header: str, sure: Sequence[_Word]) -> bool:
-    """Whether a row has an index and a cell that ends below each cell of the header."""
+    """True if a row has an index and a cell that ends below each cell of the header."""
     if len(row.split()) <= len(sure) or row[:1].isspace():
         return False
     if len(sure) == 1 and not (
@@ -975,7 +975,7 @@ def _fits(row: str, header: str, sure: Sequence[_Word]) -> bool:
 
 
 def _ends_at(row: str, end: int) -> bool:
-    """Whether a cell ends so many characters before the end of its row."""
+    """True if a cell ends so many characters before the end of its row."""
     at = len(row) - end
     return at > 0 and not row[at - 1].isspace() and row[at : at + 1] in ("", " ")
 

@@ -18,7 +18,7 @@ WHOLE_TOKENS, WHOLE_LINES = 8_000, 500
 """Up to these a text is whole: a file, or the output of a run of all tests."""
 
 BOUNDED_TOKENS = 4_000
-"""What a longer text becomes."""
+"""The tokens that are left of a longer text."""
 
 FAILED_LINES, FAILED_TOKENS = 60, 2_500
 """Last lines of a failed call that stay, and their most tokens."""

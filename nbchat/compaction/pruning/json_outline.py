@@ -57,7 +57,7 @@ class Leaf(NamedTuple):
 
 
 def is_result_set(value: dict[str, Any] | list[Any]) -> bool:
-    """Whether this is rows of short values under the same columns, not too many.
+    """True if this is rows of short values under the same columns, not too many.
 
     They may be a field of an object whose other fields are short values.
     """

@@ -48,7 +48,7 @@ class Pruning:
     saved_tokens: int = 0
 
     def pays(self, context_tokens: int) -> bool:
-        """Whether enough of a context is saved."""
+        """True if enough of a context is saved."""
         least = min(LEAST_TOKENS, context_tokens * LEAST_SHARE)
         return bool(self.replacements) and self.saved_tokens >= least
 

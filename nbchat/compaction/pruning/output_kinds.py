@@ -38,11 +38,11 @@ LONG_LINES = 20
 """Lines from which a text inside of JSON is an output, and not a field."""
 
 ANSWER_TOKENS, TEXT_CHARACTERS = 400, 800
-"""What is kept of a JSON answer (the size from which other engines clear an output: 400
+"""Tokens kept of a JSON answer (the size from which other engines clear an output: 400
 tokens), and of a text or log: about 200 tokens."""
 
 HEAD_LINES, TAIL_LINES, LINE_LIMIT = 20, 10, 160
-"""What is kept of a long file: the first and last lines, clipped."""
+"""Lines kept of a long file, the first and the last, and where each is clipped."""
 
 WORTHWHILE = 0.8
 """A shortened output may be at most this share of the whole one."""
@@ -118,7 +118,7 @@ def shortened_at_once(text: str, count: Count, *, tool_name: str = "") -> str:
 
 
 def _is_data(text: str, count: Count) -> bool:
-    """Whether a text is search hits, or a table in each of its lines.
+    """True if a text is search hits, or a table in each of its lines.
 
     A log may look like a table, except for the line that matters.
     """
@@ -128,7 +128,7 @@ def _is_data(text: str, count: Count) -> bool:
 
 
 def is_text(value: Any) -> bool:
-    """Whether a JSON result is mostly an output of many lines."""
+    """True if a JSON result is mostly an output of many lines."""
     fields = value.values() if isinstance(value, dict) else ()
     texts = (each for each in fields if type(each) is str)
     return any(each.count("\n") >= LONG_LINES for each in texts)
@@ -195,19 +195,19 @@ def _head(lines: Sequence[str]) -> int | None:
 
 
 def _is_object(line: str) -> bool:
-    """Whether this looks like a line of JSON Lines."""
+    """True if this looks like a line of JSON Lines."""
     return line.startswith("{") and line.endswith("}")
 
 
 def _has_as_many(mark: str, lines: Sequence[str]) -> Callable[[str], bool]:
-    """Whether a line has as many separators as the first; log lines have one comma."""
+    """True if a line has as many separators as the first; log lines have one comma."""
     wanted = lines[0].count(mark) if lines else 0
     is_mark = wanted >= (1 if mark == "\t" else 2)
     return lambda line: is_mark and line.count(mark) == wanted
 
 
 def _is_numbered(lines: Sequence[str]) -> bool:
-    """Whether the lines carry numbers that count up, as `cat -n` and editors show."""
+    """True if the lines carry numbers that count up, as `cat -n` and editors show."""
     found = [_NUMBERED.match(line) for line in lines[:LOOKED_AT]]
     if not found or (found[0] is None and "\t" in lines[0]):
         return False  # the first line names columns, and the rows count up

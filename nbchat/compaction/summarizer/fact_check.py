@@ -57,7 +57,7 @@ class FactCheck:
 
     @property
     def note(self) -> str:
-        """What the record says about a summary with marks."""
+        """The record's note on a summary with marks."""
         count = len(self.names)
         if not count:
             return ""

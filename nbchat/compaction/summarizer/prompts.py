@@ -151,7 +151,7 @@ class Assignment:
     """The entries after them, which stay."""
     prompt: str = PROMPTS["general"]
     is_structured: bool = False
-    """Whether the answer is asked for as JSON."""
+    """True if the answer is asked for as JSON."""
     focus: str = ""
     earlier: SummaryFields = field(default_factory=SummaryFields)
     """The fields of the earlier summary, where that was structured."""
@@ -260,7 +260,7 @@ def recent_text(
 def _closing(
     assignment: Assignment, notes: Sequence[str], length: str, refusal: str
 ) -> list[str]:
-    """What is asked for; length and tags come last, whatever the prompt says."""
+    """The instruction; length and tags come last, whatever the prompt says."""
     focus = ""
     if assignment.focus:
         focus = escape(shorten(assignment.focus, FOCUS_LIMIT))
@@ -292,7 +292,7 @@ def transcript(entries: Iterable[Entry]) -> str:
 
 
 def _call_attributes(entries: Sequence[Entry]) -> dict[str, str]:
-    """What tags say of each call and its result, by the id of the call."""
+    """The tags of each call and its result, by the id of the call."""
     found = {}
     for is_call, batch in groupby(entries, key=lambda entry: entry.is_call):
         calls = list(batch) if is_call else []

@@ -78,7 +78,7 @@ _IS_ABOUT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a summary covers, to compare it with."""
+    """The source of a summary, to compare it with."""
 
     tokens: int
     """Of the covered entries."""

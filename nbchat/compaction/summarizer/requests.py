@@ -120,7 +120,7 @@ class Sizes:
         return ceil(estimated_tokens(request, self.counter) * self.count_error)
 
     def fits(self, request: Request) -> bool:
-        """Whether a request and its answer are within the window."""
+        """True if a request and its answer are within the window."""
         window = self.info.window
         answer = request.max_output_tokens or self.info.output_reserve
         return window is None or self.tokens(request) + answer <= window
@@ -147,7 +147,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class SummaryStep:
-    """What one request for a summary asks for."""
+    """One request for a summary: what it asks for."""
 
     assignment: Assignment
     sizes: Sizes
@@ -230,7 +230,7 @@ class PlainSteps:
     """The plain requests for the entries to summarize, one for each part of them."""
 
     step: SummaryStep
-    """What all of them ask for."""
+    """The step that all of them share."""
     parts: "list[Part]"
     limit_tokens: int | None
     """For a part and the summary of those before it; None is no limit."""

@@ -1,4 +1,4 @@
-"""What a summary may say: the values of the entries that it covers."""
+"""The values that a summary may state: those of the entries that it covers."""
 
 import math
 import re
@@ -46,11 +46,11 @@ class Sources:
         self._indexes.append(_Index("\n".join(texts), READ_CHARACTERS))
 
     def knows(self, value: Value) -> bool:
-        """Whether a value occurs, also rounded, also in other entries."""
+        """True if a value occurs, also rounded, also in other entries."""
         return self._occurs(value) or (self._search(value) and self._occurs(value))
 
     def states(self, key: str) -> bool:
-        """Whether what was read has a value with this key."""
+        """True if what was read has a value with this key."""
         return any(key in index.keys or key in index.parts for index in self._indexes)
 
     def _occurs(self, value: Value) -> bool:
@@ -102,7 +102,7 @@ class _Index(ValueIndex):
         return sorted(float(k[2:]) for k in keys if re.fullmatch(r"n:-?[\d.]+", k))
 
     def has_rounded(self, key: str) -> bool:
-        """Whether a number of the text, rounded, has this key: 87.6 is about 88."""
+        """True if a number of the text, rounded, has this key: 87.6 is about 88."""
         written = re.fullmatch(r"n:(-?\d+?)(0*)(?:\.(\d+))?", key)
         if written is None:
             return False

@@ -68,7 +68,7 @@ SCHEMA = _object(
         "resolved": {"type": "array", "items": {"type": "integer"}},
     }
 )
-"""What an answer looks like, for servers that enforce it."""
+"""The schema of an answer, for servers that enforce it."""
 
 
 @dataclass(frozen=True, slots=True)

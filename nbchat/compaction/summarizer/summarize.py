@@ -145,7 +145,7 @@ class Chat:
 
     @property
     def is_requested(self) -> bool:
-        """Whether a person waits for this summary."""
+        """True if a person waits for this summary."""
         return self.trigger == "manual"
 
 
@@ -480,7 +480,7 @@ class _Run:
 
     @cached_property
     def _has_many_values(self) -> bool:
-        """Whether a summary that names no value would say nothing."""
+        """True if a summary that names no value would say nothing."""
         found: set[str] = set()
         for entry in self._assignment.covered:
             text = f"{entry.content}\n{entry.tool_args if entry.is_call else ''}"
@@ -491,7 +491,7 @@ class _Run:
 
     @cached_property
     def _sources(self) -> Sources:
-        """What the summary may say: read once, when there is a summary."""
+        """The values that the summary may state: read once, when there is a summary."""
         assignment = self._assignment
         asked = (assignment.system, assignment.prompt, assignment.focus)
         texts = [Entry("user", text) for text in asked]
@@ -532,7 +532,7 @@ class _Run:
 
 
 def _note(parts: int, omitted: int) -> str:
-    """What was unusual, in one line; empty when nothing was."""
+    """A note on what was unusual, in one line; empty when nothing was."""
     split = f"summarized in {parts} parts" if parts > 1 else ""
     cut = f"about {omitted:,} characters of long texts omitted" if omitted else ""
     return _joined(split, cut)

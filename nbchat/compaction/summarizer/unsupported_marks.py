@@ -10,7 +10,7 @@ INVENTED = " [not in the conversation]"
 
 
 def is_marked(text: str, stop: int) -> bool:
-    """Whether a mark follows at an index."""
+    """True if a mark follows at an index."""
     return text.startswith(INVENTED, stop)
 
 

@@ -292,7 +292,7 @@ class ContextTracker:
         return round(tokens_before * (before - saved) / max(before, 1))
 
     def wants_exact_count(self, session: Session) -> bool:
-        """Whether the provider should count the next request."""
+        """True if the provider should count the next request."""
         guard = self.limits.guard
         if not self.policy.counts_exactly or guard is None:
             return False
@@ -333,7 +333,7 @@ class ContextTracker:
         self._anchor = (len(session.transcript), known + ceil(new * CAUTION))
 
     def is_far_from_due(self, session: Session) -> bool:
-        """Whether no meter can fire, whatever the exact size is; counts no tokens."""
+        """True if no meter can fire, whatever the exact size is; counts no tokens."""
         guard, threshold = self.limits.guard, self.limits.threshold
         is_first = not session.compactions and self.policy.meter != "auto"
         if not is_first or guard is None:
@@ -342,12 +342,12 @@ class ContextTracker:
         return is_below and self._most_tokens(session) < guard * NEAR
 
     def _most_tokens(self, session: Session) -> int:
-        """What the size of the next request does not exceed."""
+        """An upper bound of the next request's size."""
         position, tokens = self._anchor or (0, self._fixed.most)
         return tokens + sum(map(most_tokens_of, session.history_since(position)))
 
     def should_compact(self, session: Session) -> Decision:
-        """Whether to compact now, which meter says so, and why."""
+        """Decide whether to compact now; the answer names the meter and the reason."""
         if impossible := self._impossible:
             return Decision("", impossible)
         self._note_settings()
@@ -367,14 +367,14 @@ class ContextTracker:
 
     @property
     def assumption(self) -> str:
-        """What is said of a window that nothing tells, and how to change it."""
+        """The notice about an assumed window, and how to change it."""
         return (
             f"Assuming a {in_thousands(self.info.window or 0)} context window for "
             f"{self.info.name}. /set window changes it."
         )
 
     def is_nearly_due(self, session: Session) -> bool:
-        """Whether the next request would make a compaction due, or nearly so.
+        """True if the next request would make a compaction due, or nearly so.
 
         The sum of input tokens grows by the whole context with each request.
         """
@@ -391,7 +391,7 @@ class ContextTracker:
         return bool(decide(soon))
 
     def is_overdue(self, session: Session) -> bool:
-        """Whether the next request brings the sum past the threshold by half.
+        """True if the next request brings the sum past the threshold by half.
 
         Until then a chat goes on while its summary is being written.
         """
@@ -413,7 +413,7 @@ class ContextTracker:
         return guard or Decision("", self.wait_reason)
 
     def _retry(self, session: Session) -> Decision:
-        """Whether to ask a model for the summary that code has written."""
+        """True if a model should write the summary that code has written."""
         record = session.compaction
         is_by_code = record is not None and record.status == "degraded"
         if not is_by_code or self.policy.summarizer == "extractive":
@@ -444,7 +444,7 @@ class ContextTracker:
         )
 
     def may_ask(self, trigger: str) -> bool:
-        """Whether a model may be asked for a summary, so soon after a failure."""
+        """True if a model may be asked for a summary, so soon after a failure."""
         is_patient = trigger == "manual" or self.policy.on_failure == "wait"
         return is_patient or not self.wait_reason
 
@@ -536,7 +536,7 @@ class ContextTracker:
         )
 
     def _reread_cost(self, context: int) -> float:
-        """What re-reading has cost, and will cost at once where the cache is gone."""
+        """Cost of re-reading so far, and of the next request if the cache is gone."""
         spent = self._spent
         if not self._is_cold:
             return spent
@@ -551,7 +551,7 @@ class ContextTracker:
 
     @property
     def _is_cold(self) -> bool:
-        """Whether the prompt cache of the last response is gone."""
+        """True if the prompt cache of the last response is gone."""
         if not self._spending.is_cached:
             return False
         at = self._answered_at
@@ -622,7 +622,7 @@ def first_committed(session: Session, record: Compaction) -> Compaction:
 
 
 def is_undone_by_user(record: Compaction) -> bool:
-    """Whether a person has undone it, and not a change of the covered entries."""
+    """True if a person has undone it, and not a change of the covered entries."""
     return record.status == "undone" and record.reason != CHANGED
 
 

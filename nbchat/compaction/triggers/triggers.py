@@ -174,7 +174,7 @@ class Spending:
         self._last = usage
 
     def reread_cost(self, least_kept: int) -> float:
-        """What re-readings has cost, with tokens that no compaction saves."""
+        """The cost of re-reading so far, with tokens that no compaction saves."""
         for usage, prices, kept, stop in self._read:
             self._spent += reread_cost(
                 usage, prices, start=kept or least_kept, stop=stop
@@ -184,7 +184,7 @@ class Spending:
 
     @property
     def is_cached(self) -> bool:
-        """Whether the last response read or wrote a cache."""
+        """True if the last response read or wrote a cache."""
         return bool(self._last.cache_read_tokens or self._last.cache_write_tokens)
 
     def lost_tokens(self, usage: Usage) -> int:
@@ -255,13 +255,13 @@ def reread_cost(usage: Usage, prices: Prices, *, start: int, stop: int) -> float
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether to compact, by which meter, and why; true when a meter fired."""
+    """A decision about compacting, its meter and reason; true when a meter fired."""
 
     trigger: str
     reason: str
 
     def __bool__(self) -> bool:
-        """Whether a meter fired."""
+        """True if a meter fired."""
         return bool(self.trigger)
 
 
@@ -279,7 +279,7 @@ class Readings:
     reread_cost: float = 0.0
     compaction_cost: float | None = None
     is_priced: bool = False
-    """Whether costs are dollars; else they are in millions of input tokens."""
+    """True if costs are dollars; else they are in millions of input tokens."""
     paused: frozenset[str] = frozenset()
     """Triggers that do not fire, whatever their meters read."""
 
@@ -346,7 +346,7 @@ def _cost_text(cost: float, readings: Readings) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cooldown:
-    """What the meters must exceed before the next attempt."""
+    """Readings that the meters must exceed before the next attempt."""
 
     input_tokens: int = 0
     reread_cost: float = 0.0
@@ -431,7 +431,7 @@ class CircuitBreaker:
         self.requests_to_wait = max(0, self.requests_to_wait - 1)
 
     def has_new_settings(self, settings: Hashable) -> bool:
-        """Whether the settings have changed since the last call; clears if so."""
+        """True if the settings have changed since the last call; clears if so."""
         is_new = self._settings not in (None, settings)
         self._settings = settings
         if is_new:
