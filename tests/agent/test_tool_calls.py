@@ -106,7 +106,7 @@ def test_always_holds_for_the_function_and_the_agent_not_for_the_name():
         )
 
     def asked(agent: Agent, *, always: bool = False) -> bool:
-        """Whether a person was asked, who then answers."""
+        """True if a person was asked, who then answers."""
         turn = threading.Thread(target=agent.ask, args=("go",))
         turn.start()
         while turn.is_alive() and not approvals.waiting:

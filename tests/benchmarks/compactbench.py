@@ -1,4 +1,4 @@
-"""Whether rules and final decisions of CompactBench's cases survive a compaction.
+"""True if rules and final decisions of CompactBench's cases survive a compaction.
 
     python tests/benchmarks/compactbench.py [--seeds 10] [--policies single-summary]
 

@@ -1,4 +1,4 @@
-"""Whether a reader makes the next call right from what a compaction left behind.
+"""True if a reader makes the next call right from what a compaction left behind.
 
     python tests/benchmarks/reader.py write DIR                   1. ask for summaries
     python tests/benchmarks/reader.py build DIR                   2. write the probes

@@ -177,7 +177,7 @@ def code_runs_in_a_cell(panel: Locator, cells: Locator) -> None:
 
 
 def written(notebook: str) -> Callable[[Response], bool]:
-    """Whether the server answers that it has saved the notebook."""
+    """True if the server answers that it has saved the notebook."""
     return lambda answer: (
         answer.request.method == "PUT" and f"/api/contents/{notebook}" in answer.url
     )

@@ -820,7 +820,7 @@ def test_fr_2_5_3_the_originals_stay_accessible(store: SessionStore):
 
 
 def full(agent: Agent) -> bool:
-    """Whether a context at the guard's limit would be compacted."""
+    """True if a context at the guard's limit would be compacted."""
     agent.engine.update_token_count(Usage(GUARD, 0), position=0)
     return bool(agent.engine.should_compact(Session()))
 

@@ -70,5 +70,5 @@ def group_of(case: GeneratedCase, item: EvaluationItem) -> str:
 
 
 def passed(item: EvaluationItem, view: str) -> bool:
-    """Whether a check passes on what the model sees."""
+    """True if a check passes on what the model sees."""
     return run_check(item.expected, view) == 1

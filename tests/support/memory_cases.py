@@ -73,7 +73,7 @@ class Kind:
     recorded: int
     """Cases for which a strong writer writes the summary."""
     decides: bool = True
-    """Whether the row may be the worst one."""
+    """True if the row may be the worst one."""
 
 
 def cases_of(name: str) -> list[Case]:

@@ -63,7 +63,7 @@ def texts(entries: Sequence[Entry]) -> str:
 
 
 def has_word(text: str, value: str) -> bool:
-    """Whether a text contains a value by itself, not inside of a longer word."""
+    """True if a text contains a value by itself, not inside of a longer word."""
     if value not in text:  # which the pattern takes long to find
         return False
     return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None

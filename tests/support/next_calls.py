@@ -68,7 +68,7 @@ class Probe:
         return transcript(self.newest)
 
     def score(self, answer: Any) -> tuple[bool, int]:
-        """Whether the call is exactly right, and how many remembered values are."""
+        """True if the call is exactly right, and how many remembered values are."""
         given = answer if isinstance(answer, dict) else {}
         arguments = given.get("arguments")
         arguments = arguments if isinstance(arguments, dict) else {}
@@ -178,7 +178,7 @@ def _reply_start(entries: Sequence[Entry], at: int) -> int:
 
 
 def _is_clear(entries: Sequence[Entry], at: int) -> bool:
-    """Whether an entry is the only call of its tool in its reply."""
+    """True if an entry is the only call of its tool in its reply."""
     start = stop = _reply_start(entries, at)
     while stop < len(entries) and entries[stop].is_call:
         stop += 1

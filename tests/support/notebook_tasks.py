@@ -32,7 +32,7 @@ class Cell:
     pictures: tuple[str, ...] = ()
     """In base64."""
     runs: bool = False
-    """Whether the person has run it before they ask."""
+    """True if the person has run it before they ask."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ FROM_VIEWS = [PROTOCOL["$defs"][name_of(kind)] for kind in get_args(ViewToKernel
 
 
 def is_valid(message: object, direction: str) -> bool:
-    """Whether a message is one the protocol knows."""
+    """True if a message is one the protocol knows."""
     return bool(_validator(direction).is_valid(message))
 
 

@@ -25,7 +25,7 @@ class Question:
     evidence: tuple[range, ...]
 
     def is_answered(self, found: SearchResults, *, first: int = FIRST) -> bool:
-        """Whether one of the first results has an entry of the evidence."""
+        """True if one of the first results has an entry of the evidence."""
         passages = [result.passage for result in found.results[:first]]
         return any(
             passage.start < turns.stop and turns.start < passage.stop
@@ -34,7 +34,7 @@ class Question:
         )
 
     def is_hit(self, found: SearchResults, *, first: int = FIRST) -> bool:
-        """Whether the best entry of one of the first results is evidence."""
+        """True if the best entry of one of the first results is evidence."""
         best = [result.position for result in found.results[:first]]
         return any(each in turns for each in best for turns in self.evidence)
 

@@ -44,7 +44,7 @@ class Written:
     text: str
 
     def fits(self, asked: str) -> bool:
-        """Whether this was written for the same request or context."""
+        """True if this was written for the same request or context."""
         return self.sha256 == digest(asked)
 
 
@@ -83,7 +83,7 @@ class Compacted:
 
     @property
     def is_done(self) -> bool:
-        """Whether the summary or the facts took the place of what they cover."""
+        """True if the summary or the facts took the place of what they cover."""
         return self.session.compaction is self.record
 
 

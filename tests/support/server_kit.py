@@ -156,7 +156,7 @@ def _shown_text(content: dict[str, Any]) -> str:
 
 
 def _hears_broadcasts(client: BlockingKernelClient) -> bool:
-    """Whether its broadcasts arrive within 20 tries; what is sent before is lost."""
+    """True if its broadcasts arrive within 20 tries; what is sent before is lost."""
     for _ in range(20):
         client.kernel_info(reply=True, timeout=60)
         with contextlib.suppress(Empty):

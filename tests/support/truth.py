@@ -58,7 +58,7 @@ def one_line(text: str) -> str:
 
 
 def are_in_order(pieces: Iterable[str], text: str) -> bool:
-    """Whether a text has all pieces, one after the other."""
+    """True if a text has all pieces, one after the other."""
     at, text = 0, one_line(text)
     for piece in map(one_line, pieces):
         at = text.find(piece, at)
@@ -110,7 +110,7 @@ def unquoted(text: str) -> str:
 
 
 def shows(text: str, value: Any) -> bool:
-    """Whether a text shows a value, of which parts may be hidden."""
+    """True if a text shows a value, of which parts may be hidden."""
     if text == CUT or value is None:
         return text in (CUT, NOTHING)
     if isinstance(value, dict):
@@ -128,7 +128,7 @@ def shows(text: str, value: Any) -> bool:
 
 
 def shows_pairs(pairs: Sequence[str], value: Mapping[str, Any]) -> bool:
-    """Whether each `name: value` is one of an object's, and none is missing unmarked."""
+    """True if each `name: value` is one of an object's, and none is missing unmarked."""
     shown = [split(pair, ": ", 1) for pair in pairs if pair != CUT]
     is_whole = CUT in pairs or len(shown) == len(value)
     return is_whole and all(
@@ -139,7 +139,7 @@ def shows_pairs(pairs: Sequence[str], value: Mapping[str, Any]) -> bool:
 
 
 def shows_cell(column: str, text: str, node: Mapping[str, Any]) -> bool:
-    """Whether a cell shows a field of an object, or some of the items in it.
+    """True if a cell shows a field of an object, or some of the items in it.
 
     The name of a column of objects ends with their fields, which part the values.
     """
@@ -159,7 +159,7 @@ def shows_cell(column: str, text: str, node: Mapping[str, Any]) -> bool:
 
 
 def has_column(column: str, node: Mapping[str, Any]) -> bool:
-    """Whether an object has the field of a column."""
+    """True if an object has the field of a column."""
     found = _COLUMN.fullmatch(column)
     return any(shows(found[1] if found else column, name) for name in node)
 
@@ -321,7 +321,7 @@ class Source:
 
     @cached_property
     def has_failed(self) -> bool:
-        """Whether it reports an error, or a process's exit status that is not zero."""
+        """True if it reports an error, or a process's exit status that is not zero."""
         nodes = [self.answer] if isinstance(self.answer, dict) else []
         nodes += [v for each in nodes for v in each.values() if isinstance(v, dict)]
         statuses = (
@@ -340,7 +340,7 @@ class Source:
 
     @property
     def has_raised(self) -> bool:
-        """Whether the call failed, or its result ends in a traceback of Python."""
+        """True if the call failed, or its result ends in a traceback of Python."""
         _, mark, trace = self.result.content.rpartition(
             "Traceback (most recent call last)"
         )
@@ -350,7 +350,7 @@ class Source:
         return self.result.is_error or raised
 
     def sets(self, name: str) -> bool:
-        """Whether the code gives a variable a value that does not depend on it."""
+        """True if the code gives a variable a value that does not depend on it."""
         for _, text in leaves_of(self.asked):
             code = re.sub(r"(?m)^\s*[%!].*", "", text)
             try:
@@ -459,7 +459,7 @@ class Judge:
     # What people said, and what is copied word for word
 
     def _is_typed(self, sentence: str, at: int) -> bool:
-        """Whether a person typed it, from the beginning of a sentence on."""
+        """True if a person typed it, from the beginning of a sentence on."""
         entry, text = self._entries[at], self._entries[at].content
         for start, stop in reversed(entry.pasted):
             text = f"{text[:start]}\n{text[stop:]}"
@@ -469,7 +469,7 @@ class Judge:
         return entry.is_prompt and found is not None
 
     def _is_said(self, text: str, at: int) -> bool:
-        """Whether a message says this; what is not shown of it is marked."""
+        """True if a message says this; what is not shown of it is marked."""
         entry = self._entries[at]
         text = text.removesuffix(" (The user says: no longer a rule.)")
         if found := _ATTACHED.fullmatch(text):
@@ -504,7 +504,7 @@ class Judge:
         return text
 
     def _is_exchange(self, text: str, at: int) -> bool:
-        """Whether a line says what was asked, called and answered in one exchange."""
+        """True if a line says what was asked, called and answered in one exchange."""
         spans = [each for each in turns(self._entries) if each.start == at]
         found = _BULLET.fullmatch(text)
         if not spans or found is None:
@@ -520,7 +520,7 @@ class Judge:
         )
 
     def _is_copied(self, text: str, at: int) -> bool:
-        """Whether an entry says this; what is not shown is counted, or after it."""
+        """True if an entry says this; what is not shown is counted, or after it."""
         entry = self._entries[at]
         kind = "failed result" if entry.is_error else "result"
         kind = f"call {entry.tool_name}" if entry.is_call else kind
@@ -716,7 +716,7 @@ def _of_cells(
 def _is_replaced(
     old: _Found, having: Iterable[_Found], saying: Collection[_Found], code: str
 ) -> bool:
-    """Whether a newer result has the same object with another value there.
+    """True if a newer result has the same object with another value there.
 
     A number may be the id of several things, each of which a tool of its own returns.
     An object with the id of another thing in it has other fields than that.
@@ -734,13 +734,13 @@ def _is_replaced(
 
 
 def _was_called(count: int, returned: Iterable[Source], *, is_exact: bool) -> bool:
-    """Whether some equal calls are so many; a number of records may be of others."""
+    """True if some equal calls are so many; a number of records may be of others."""
     counts = Counter(each.key for each in returned).values()
     return count in counts or (not is_exact and count < max(counts))
 
 
 def _returned(words: str, source: Source) -> bool:
-    """Whether a call returned these words: its ends in quotes, objects, or a count."""
+    """True if a call returned these words: its ends in quotes, objects, or a count."""
     is_failure = words.startswith("failed: ")
     if is_failure is not source.has_failed:
         return False
@@ -766,7 +766,7 @@ def _is_returned(part: str, source: Source) -> bool:
 
 
 def _shows_rest(text: str, node: Mapping[str, Any]) -> bool:
-    """Whether a text shows an object, perhaps without the records in it."""
+    """True if a text shows an object, perhaps without the records in it."""
     shown = [split(pair, ": ", 1)[0] for pair in split(text[1:-1], ", ")]
     rest = {
         name: value

@@ -57,7 +57,7 @@ def chunk(data: bytes) -> bytes:
 
 
 def has_left(connection: socket.socket) -> bool:
-    """Whether the client has closed its end, seen within 10 ms."""
+    """True if the client has closed its end, seen within 10 ms."""
     if not select.select([connection], [], [], 0.01)[0]:
         return False
     try:

@@ -518,7 +518,7 @@ def plain(text: str) -> str:
 
 
 def is_value(shown_text: str, value: Any) -> bool:
-    """Whether a cell's text states a value: whole, or its first words."""
+    """True if a cell's text states a value: whole, or its first words."""
     if shown_text == "…":
         return True
     if shown_text == "-" or value is None:
@@ -537,7 +537,7 @@ def is_value(shown_text: str, value: Any) -> bool:
 
 
 def is_cell(column: str, cell: str, value: Any) -> bool:
-    """Whether a cell states a field; one of several lines has some of its items."""
+    """True if a cell states a field; one of several lines has some of its items."""
     found = re.fullmatch(r"(.*) \((.*)\)", column)
     if found is None:
         separator = "; " if cell.startswith("{") else ", "

@@ -42,7 +42,7 @@ def variants(schema: dict[str, Any]) -> list[Any]:
 
 
 def follows_its_schema(message: dict[str, Any]) -> bool:
-    """Whether a message is valid; the schema of its type is the only one it can follow."""
+    """True if a message is valid; the schema of its type is the only one it can follow."""
     names = map(protocol.name_of, get_args(protocol.ViewToKernel))
     own = {
         whole(each)["type"]: name for each, name in zip(FROM_VIEWS, names, strict=True)
