@@ -667,8 +667,8 @@ def _usual(
         return agent_settings(provider, base_url=base_url, api_key=api_key)
     if base_url or api_key:
         raise ConfigError(
-            "base_url and api_key need a model's name, such as 'openai:my-model', but "
-            f"{provider!r} is connected already"
+            "base_url and api_key need a model's name, such as 'openai:my-model'. "
+            f"{provider!r} is already connected."
         )
     engine = CompactionEngine(context_token_threshold=None)
     return AgentSettings(provider, "", engine)

@@ -170,7 +170,7 @@ class ContextTools:
         """
         if len(note) > NOTE_CHARACTERS:
             raise NbchatError(
-                f"The note has {len(note):,} characters, and it can have "
+                f"The note has {len(note):,} characters. The limit is "
                 f"{NOTE_CHARACTERS:,}."
             )
         self._agent.compact_when_read(note)

@@ -587,7 +587,7 @@ class MapRun:
 
     def _fail(self, error: Exception) -> None:
         logger.error("the run %s ended", self.name, exc_info=error)
-        self.problem = f"the run ended: {error_line(error)}"
+        self.problem = f"The run ended: {error_line(error)}"
         self._has_failed = True
 
     @property
@@ -616,12 +616,12 @@ class MapRun:
         Rows that were running as it died may have ended it, so none runs in a thread.
         """
         self._deaths += 1
-        line = f"the executor died ({error_line(error)})"
+        line = f"The executor died ({error_line(error)})."
         if isinstance(executor, ProcessPoolExecutor) and self._deaths <= MOST_PASSES:
-            logger.warning("%s; other processes continue", line)
+            logger.warning("%s Other processes continue.", line)
             kept = vars(executor)
             return ProcessPoolExecutor(kept["_max_workers"], kept["_mp_context"])
-        self.problem = f"{line}. The rest runs in threads"
+        self.problem = f"{line} The rest runs in threads."
         logger.warning("%s", self.problem)
         for task, result in self._later.without_lost():
             self._finish(task, result)
@@ -634,7 +634,7 @@ class MapRun:
             result = future.result()
         except BaseException as error:  # noqa: BLE001  # whatever ended a worker
             result = task.failed(
-                f"the executor lost this row: {error_line(error)}",
+                f"The executor lost this row: {error_line(error)}",
                 failure="row" if isinstance(error, UNSENDABLE) else "lost",
             )
         self._take_result(task, result)
@@ -1177,7 +1177,7 @@ def _table_of(rows: Iterable[Mapping[str, Any]], value_columns: Sequence[str]) -
         import pandas as pd  # noqa: PLC0415  # an optional dependency
     except ImportError as error:
         raise ConfigError(
-            "table() needs pandas. Run: pip install pandas, or use run.rows()"
+            "table() needs pandas. Use run.rows(), or run: pip install pandas"
         ) from error
     found = list(rows)
     empty = Result(key="", number=0).as_row()

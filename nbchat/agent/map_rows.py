@@ -471,8 +471,8 @@ def _observe(event: Event, agent: Agent, control: Control) -> None:
         case ContentLeftOut(parts, model, reason):
             if refused := [each for each in parts if each.startswith("the tool ")]:
                 raise ConfigError(
-                    f"{model} doesn't take {refused[0]}, so no row was asked without "
-                    f"it. Change its arguments or remove it. ({reason})"
+                    f"{model} doesn't accept {refused[0]}, so the run stopped. Change "
+                    f"the tool's arguments, or remove it. ({reason})"
                 )
 
 
@@ -621,7 +621,9 @@ def _new_agent(make_agent: MakeAgent, row: Row) -> Agent:
         return make_agent.another()
     made = make_agent(row.item) if _takes_row(make_agent) else make_agent()
     if not isinstance(made, Agent):
-        raise ConfigError(f"make_agent returned {type(made).__name__}, not an Agent")
+        raise ConfigError(
+            f"make_agent returned {type(made).__name__}. It must return an Agent."
+        )
     return made
 
 

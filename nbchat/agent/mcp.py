@@ -158,7 +158,9 @@ class McpServers:
         if the package `mcp` is missing.
         """
         if isinstance(trust, str):
-            raise ConfigError(f"trust={trust!r}: use a set of names, {{{trust!r}}}")
+            raise ConfigError(
+                f"trust={trust!r} isn't a set of names. Use {{{trust!r}}}."
+            )
         self._trust = frozenset(trust)
         self._connect_seconds, self._call_seconds = connect_seconds, call_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -254,8 +256,8 @@ def require_mcp() -> None:
         raise ConfigError(
             'MCP servers need the package mcp. Run: pip install "jupyter-nbchat[mcp]"'
         ) from None
-    if (major := int(found.split(".")[0])) not in (1, 2):
-        raise ConfigError(f"nbchat works with mcp 1.26 to 2.x, not {major}")
+    if int(found.split(".")[0]) not in (1, 2):
+        raise ConfigError(f"nbchat works with mcp 1.26 to 2.x, not {found}.")
 
 
 class _Connection:
@@ -321,7 +323,9 @@ class _Connection:
             running.cancel()
             raise NbchatError(_line(self.server, error)) from None
         if _get(result, "is_error"):
-            raise NbchatError(result_text(result) or f"{name} gave no reason")
+            raise NbchatError(
+                result_text(result) or f"{name} failed and gave no reason."
+            )
         return result_parts(result)
 
 
@@ -483,13 +487,13 @@ def _line(server: McpServer, error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):  # anyio wraps what failed in a task
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):
-        reason = "no answer in time"
+        reason = "it didn't answer in time"
     elif type(error).__name__ in ("ClosedResourceError", "BrokenResourceError"):
         reason = "the connection is closed"  # of anyio, without a text of its own
     else:
         text = " ".join(str(error).split())[:200]
         reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return f"MCP server {server.name!r} ({server.address}): {reason}"
+    return f"The MCP server {server.name!r} ({server.address}) failed: {reason}"
 
 
 def _running_loop() -> asyncio.AbstractEventLoop:
@@ -526,21 +530,22 @@ def _read_json(file: Path) -> object:
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{file} can't be read as JSON: {error}") from None
+        raise ConfigError(f"{file} can't be read as JSON: {error}.") from None
 
 
 def _server(name: object, row: object, origin: str) -> McpServer:
     if not isinstance(name, str) or not name.strip() or not isinstance(row, Mapping):
-        raise ConfigError(f"{origin}: the MCP server {name!r} must be an object")
+        raise ConfigError(f"{origin}: the MCP server {name!r} must be an object.")
     command, url = row.get("command", ""), row.get("url", "")
     args = row.get("args", [])
     is_list = isinstance(args, list) and all(isinstance(each, str) for each in args)
     if not (isinstance(command, str) and isinstance(url, str) and is_list):
         raise ConfigError(
-            f"{origin}: {name}: command and url must be strings, args a list of strings"
+            f"{origin}: {name}: command and url must be strings, and args a list of "
+            "strings."
         )
     if bool(command) == bool(url):
-        raise ConfigError(f"{origin}: {name} needs either a command or a url")
+        raise ConfigError(f"{origin}: {name} needs either a command or a url.")
     if url:
         check_url(url, f"{origin}: {name}: the url")
     env = _pairs(row.get("env", {}), f"{origin}: {name}: env")
@@ -555,5 +560,5 @@ def _pairs(value: object, origin: str) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(
         isinstance(text, str) for pair in value.items() for text in pair
     ):
-        raise ConfigError(f"{origin} must map names to strings")
+        raise ConfigError(f"{origin} must map names to strings.")
     return dict(value)

@@ -295,7 +295,7 @@ def test_a_note_longer_than_a_page_is_refused():
     agent = long_running(calls("compact", note="x" * 2_001), says("Then not."))
     agent.ask("Go on.")
     assert agent.session.transcript[-2].content.endswith(
-        "The note has 2,001 characters, and it can have 2,000."
+        "The note has 2,001 characters. The limit is 2,000."
     )
     assert agent.session.compactions == []
 

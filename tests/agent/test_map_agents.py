@@ -134,7 +134,7 @@ def test_rows_that_break_in_the_middle_end_the_run_as_failed():
 
     run = mapped(rows()).wait()
     assert (run.state, run.counts.done) == ("failed", 2)
-    assert "the run ended: OSError: the file is gone" in run._repr_html_()
+    assert "The run ended: OSError: the file is gone" in run._repr_html_()
 
 
 def test_a_key_that_occurs_twice_stays_a_failed_row_when_the_run_is_repeated(store):
@@ -204,13 +204,13 @@ def test_functions_of_a_notebook_go_to_other_processes():
     ("row", "error"),
     [
         ({"id": "E", "text": "explode"}, "RequestRefused: no such model"),
-        ({"id": "E"}, "no prompt for this row: KeyError: 'text'"),
+        ({"id": "E"}, "No prompt for this row: KeyError: 'text'"),
         (
             {"id": "E", "text": 3},
-            "no prompt for this row: TypeError: expected text, not int",
+            "No prompt for this row: TypeError: expected text, not int",
         ),
         ({"id": "T0001", "text": "x"}, "The key T0001 occurs twice."),
-        (3, "no key for this row: AttributeError: 'int' object has no attribute 'id'"),
+        (3, "No key for this row: AttributeError: 'int' object has no attribute 'id'"),
     ],
     ids=["a refused request", "no prompt", "a number", "a key twice", "no record"],
 )
@@ -229,12 +229,12 @@ def test_a_row_without_a_prompt_is_never_asked_however_often_it_is_tried(store):
     rows = [*tickets(1), {"id": "E"}]
     mapped(rows, store=store)
     run = mapped(rows, store=store)
-    assert "E: no prompt for this row" in html.unescape(run._repr_html_())
+    assert "E: No prompt for this row" in html.unescape(run._repr_html_())
     assert run.counts.rate_text(is_running=False) == ""
     run.retry_failed().wait()
     assert list(run.table()["error"]) == [
         "",
-        "no prompt for this row: KeyError: 'text'",
+        "No prompt for this row: KeyError: 'text'",
     ]
     assert run.counts.failed == 1
 
@@ -411,7 +411,7 @@ def test_a_row_that_ends_its_process_is_named_and_others_do_the_rest():
     assert "T0002" in set(lost["key"])
     assert (
         lost["error"]
-        .str.startswith("the executor lost this row: BrokenProcessPool")
+        .str.startswith("The executor lost this row: BrokenProcessPool")
         .all()
     )
     assert len(table) == 9
@@ -522,7 +522,9 @@ def test_a_schema_that_no_server_takes_is_refused_once_in_a_run_of_threads():
 
 
 def test_a_maker_that_makes_no_agent_is_an_error_of_the_call():
-    with pytest.raises(ConfigError, match="make_agent returned str, not an Agent"):
+    with pytest.raises(
+        ConfigError, match=r"make_agent returned str\. It must return an Agent"
+    ):
         mapped(tickets(2), lambda: "an agent")
     with pytest.raises(ConfigError, match="workers=0"):
         map_agents(make_agent, [], workers=0)
@@ -822,7 +824,7 @@ def test_a_run_without_a_tool_that_the_server_refuses_is_refused():
             yield ContentLeftOut(("the tool close",), "scripted:model", "bad schema")
             return (yield from super().stream(request, stop=stop))
 
-    with pytest.raises(ConfigError, match=r"doesn't take the tool close.*bad schema"):
+    with pytest.raises(ConfigError, match=r"doesn't accept the tool close.*bad schema"):
         mapped(tickets(60), lambda: Agent(Picky(says("fine"))))
 
 

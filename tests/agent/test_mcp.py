@@ -129,7 +129,7 @@ def test_a_call_runs_for_nobody_when_approve_is_taken_away_later(untrusted):
 
 
 def test_trust_is_a_set_of_names():
-    with pytest.raises(ConfigError, match="use a set of names"):
+    with pytest.raises(ConfigError, match="isn't a set of names"):
         McpServers(trust="desk")
 
 
@@ -150,7 +150,7 @@ def test_a_call_without_an_answer_ends_after_its_time():
             ScriptedProvider(calls("desk__pause"), says("Bye.")), tools=connected.tools
         )
         (line,) = results(agent, "Wait.")
-    assert "0.2 s" in line or "no answer in time" in line
+    assert "0.2 s" in line or "didn't answer in time" in line
 
 
 def test_closing_ends_the_process(tmp_path):

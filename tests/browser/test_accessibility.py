@@ -75,7 +75,7 @@ def test_the_panel_and_its_dialogs_have_no_fault_in_light_and_dark(
     found["empty"] = faults(panel)
     panel.locator(".nbc-input").fill("What does @table hold, and @file:gone.csv?")
     chips = panel.get_by_role("list", name="Attached")
-    expect(chips).to_contain_text("no such file")
+    expect(chips).to_contain_text("There's no file")
     found["chips"] = faults(panel)
     screenshot("chips")
     say(panel, "What does @table hold?")

@@ -162,7 +162,7 @@ def test_a_picture_is_shown_before_it_is_sent_and_can_be_removed(
     field = panel.locator(".nbc-input")
     field.fill("Read @image:fig and @image:fig2")
     expect(chips(panel)).to_have_count(2)
-    expect(chips(panel).nth(1)).to_contain_text("there is no such file")
+    expect(chips(panel).nth(1)).to_contain_text("There's no file")
     screenshot("chips")
     chips(panel).nth(0).get_by_role("button").first.click()
     picture = panel.get_by_role("dialog").get_by_role("img", name="The image fig")
@@ -184,7 +184,7 @@ def test_a_picture_is_shown_before_it_is_sent_and_can_be_removed(
     panel.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(field).to_have_value("Once more image:fig, @image:fig2")
     expect(chips(panel)).to_have_count(1)
-    expect(chips(panel)).to_contain_text("no such file")
+    expect(chips(panel)).to_contain_text("There's no file")
     notebook.await_answers()
     assert not any("tokens" in shown for shown in page.evaluate("noted"))
 
@@ -219,8 +219,8 @@ def test_what_is_missing_leaves_the_message_with_its_author(
     panel = panel_of(notebook, 0)
     field = panel.locator(".nbc-input")
     for text, reason in (
-        ("See @file:gone.txt", "there is no such file"),
-        ("See @cell:77", "no cell 77 was run in this kernel"),
+        ("See @file:gone.txt", "There's no file"),
+        ("See @cell:77", "No cell 77 was run in this kernel"),
     ):
         field.fill(text)
         field.press("Enter")

@@ -64,7 +64,9 @@ def test_a_server_is_connected_by_name_and_disconnected_again(commands, tmp_path
     assert agent.engine.tracker.fixed_tokens > fixed
     with pytest.raises(NbchatError, match="MCP server 'gone'"):
         commands(agent, "/mcp gone")
-    assert "gone  MCP server 'gone' (/no/such/program)" in said(commands, agent, "/mcp")
+    assert "gone  The MCP server 'gone' (/no/such/program) failed" in said(
+        commands, agent, "/mcp"
+    )
     described = said(commands, agent, "/mcp desk__order")
     assert "Look up an order." in described
     assert '"number":{' in described

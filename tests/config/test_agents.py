@@ -73,7 +73,7 @@ def test_a_provider_is_used_as_it_is(monkeypatch):
     monkeypatch.setenv("NBCHAT_POLICY", "tiered")
     agent = Agent(ScriptedProvider(says("Hi.")))
     assert agent.engine.policy.name == "single-summary"
-    with pytest.raises(ConfigError, match="is connected already"):
+    with pytest.raises(ConfigError, match="is already connected"):
         Agent(ScriptedProvider(), base_url="http://localhost:1")
 
 

@@ -78,7 +78,7 @@ def test_the_last_cell_and_error_are_brought_in_as_the_person_saw_them(kernel):
     shown = kernel.run(read.format("agent.session.transcript[0]"))
     assert shown.endswith("6 * 7\n\nIts output:\nout\nerr\n42\n")
     assert "there is no error" not in kernel.run("print('before')\n1 / 0")
-    assert "no such file" in kernel.run("%%chat\nSee @file:gone")
+    assert "There's no file gone" in kernel.run("%%chat\nSee @file:gone")
     assert "Attached @error" in kernel.run("%%chat\nWhy @error in @cell:4?")
     shown = kernel.run(read.format("agent.session.transcript[-4]"))
     assert "ZeroDivisionError: division by zero" in shown

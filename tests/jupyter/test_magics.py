@@ -493,7 +493,7 @@ def test_fix_asks_about_the_last_error_and_attaches_its_traceback(shell, capsys)
 
 def test_fix_says_in_a_line_that_nothing_has_failed(shell):
     agent = agent_with(shell, says("never said"))
-    with pytest.raises(UsageError, match="no cell has failed in this kernel"):
+    with pytest.raises(UsageError, match="No cell has failed in this kernel"):
         shell.run_line_magic("chat", "fix")
     assert agent.provider.requests == []
 
@@ -783,8 +783,8 @@ def test_a_cell_that_lacks_something_is_one_line_and_no_turn(shell, tmp_path):
     agent = agent_with(shell, says("Hello."))
     shell.run_cell("other = 'x'", store_history=True)
     for text, reason in (
-        (f"@file:{tmp_path}/gone", "no such file"),
-        ("@cell:99", "no cell 99"),
+        (f"@file:{tmp_path}/gone", "There's no file gone"),
+        ("@cell:99", "No cell 99"),
     ):
         with pytest.raises(UsageError, match=reason):
             shell.run_cell_magic("chat", "", text)

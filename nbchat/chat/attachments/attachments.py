@@ -175,7 +175,7 @@ def _variable(mention: Mention, resolver: Resolver) -> Entry | None:
 def _cell(mention: Mention, resolver: Resolver) -> Entry:
     name = mention.name.strip("[]")
     if mention.name and not name.isdecimal():
-        raise AttachmentError(f"{mention.text}: give the cell's number, as in @cell:3.")
+        raise AttachmentError(f"{mention.text} needs a cell's number, as in @cell:3.")
     number = int(name[:9]) if name else None
     cell = None
     if number is not None and name == mention.name:
@@ -183,7 +183,7 @@ def _cell(mention: Mention, resolver: Resolver) -> Entry:
     cell = cell or resolver.cell(number)
     if cell is None:
         which = f"cell {mention.name}" if name else "cell before this one"
-        raise AttachmentError(f"{mention.text}: no {which} was run in this kernel.")
+        raise AttachmentError(f"No {which} was run in this kernel.")
     output = truncated(_plain(cell.output)).strip("\n")
     shown = f"\n\nIts output:\n{output}" if output else ""
     run = f"The cell run as [{cell.number}]"
@@ -192,10 +192,10 @@ def _cell(mention: Mention, resolver: Resolver) -> Entry:
     return _text_entry(caption, name, truncated(cell.source) + shown)
 
 
-def _error(mention: Mention, resolver: Resolver) -> Entry:
+def _error(_mention: Mention, resolver: Resolver) -> Entry:
     report = resolver.error()
     if not report:
-        raise AttachmentError(f"{mention.text}: no cell has failed in this kernel yet.")
+        raise AttachmentError("No cell has failed in this kernel yet.")
     return _text_entry("The last error", "error", truncated(_plain(report)))
 
 
@@ -244,7 +244,7 @@ def image_entry(name: str, content: bytes) -> Entry:
     try:
         picture = picture_of(content)
     except ValueError as error:
-        raise AttachmentError(f"{name}: {error}") from None
+        raise AttachmentError(f"{name} can't be attached: {error}.") from None
     return picture.entry(f"The image {name}", name)
 
 
@@ -258,14 +258,14 @@ _LOADERS: dict[str, Callable[[Mention, Resolver], Entry | None]] = {
 
 def _path(mention: Mention, resolver: Resolver) -> Path:
     if not mention.name:
-        raise AttachmentError(f"{mention.text}: give the path of a file.")
+        raise AttachmentError(f"@{mention.kind} needs the path of a file.")
     try:
         path = resolver.folder / mention.name
         is_file = path.is_file()
     except (OSError, ValueError) as error:  # ValueError: a null character
         raise AttachmentError(f"{mention.text} can't be read: {error}.") from None
     if not is_file:
-        raise AttachmentError(f"{mention.text}: there is no such file in {path.parent}")
+        raise AttachmentError(f"There's no file {path.name} in {path.parent}.")
     return path
 
 
@@ -277,7 +277,7 @@ def _bytes(mention: Mention, resolver: Resolver, limit: int) -> bytes:
     except OSError as error:
         raise AttachmentError(f"{mention.text} can't be read: {error}.") from None
     if len(content) > limit:
-        raise AttachmentError(f"{mention.text} is larger than {limit:,} bytes")
+        raise AttachmentError(f"{mention.text} is larger than {limit // 10**6:,} MB.")
     return content
 
 
@@ -290,7 +290,7 @@ def _drawn_image(mention: Mention, value: object) -> Picture:
     elif not _is_picture(value):
         name = type_name(kind).removeprefix("builtins.")
         raise AttachmentError(
-            f"{mention.text} is a {name}, not a matplotlib Figure or a PIL image"
+            f"{mention.text} is a {name}, not a matplotlib Figure or a PIL image."
         )
     try:
         return draw(value)
@@ -338,7 +338,7 @@ def part_of(name: str, values: Mapping[str, object]) -> object:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise AttachmentError(
             f"@{name} can't be read. Use a name, attributes and literal keys, as in "
-            '@data["rows"][0]'
+            '@data["rows"][0].'
         ) from None
 
 
@@ -370,7 +370,7 @@ def _attribute(value: Any, name: str, whole: ast.expr) -> object:
 
 def _item(value: Any, key: object, whole: ast.expr) -> object:
     if type(value) not in _CONTAINERS and not _is_table(value):
-        raise AttachmentError(f"the part {key!r} of this value can't be attached.")
+        raise AttachmentError(f"The part {key!r} of this value can't be attached.")
     try:
         return value[key]
     except Exception:  # noqa: BLE001  # pandas raises errors of many kinds

@@ -99,7 +99,7 @@ def _unpacked(path: Path) -> FileText:
         found = file_text(inside)
     if len(content) <= READ_BYTES:
         return found
-    cut = f"Only the first {READ_BYTES:,} bytes of what is packed were read."
+    cut = f"Only the first {READ_BYTES:,} bytes of the unpacked file were read."
     return FileText(f"{found.text}\n{cut}")
 
 
@@ -190,7 +190,7 @@ def _table(path: Path, parse: Callable[[str], tuple[Any, str]]) -> FileText:
     except Exception as error:  # noqa: BLE001  # pandas raises errors of all kinds
         kind = type(error).__name__
         found = _text(path).text
-        return FileText(f"not a table that pandas reads ({kind})\n{found}")
+        return FileText(f"pandas can't read this as a table ({kind})\n{found}")
     lines = _described(path, frame, text, [how, note])
     return FileText("\n".join(lines), whole=whole)
 

@@ -62,10 +62,10 @@ def test_a_missing_attachment_has_a_chip_with_the_reason(agent: Agent) -> None:
     shown = Previews(Desk(values={"my_token": "t"}))
     missing, unknown = chips(shown, agent, "@error \ud800 @my_toke")
     assert (missing["key"], unknown["key"]) == ("", "")
-    assert "no cell has failed in this kernel" in missing["problem"]
+    assert "No cell has failed in this kernel" in missing["problem"]
     assert "Did you mean my_token" in unknown["problem"]
     assert shown.entries("@my_toke", []) == []
-    with pytest.raises(AttachmentError, match="no cell has failed in this kernel"):
+    with pytest.raises(AttachmentError, match="No cell has failed in this kernel"):
         shown.entries("@error", [])
 
 
