@@ -171,11 +171,11 @@ class Commands:
         return {
             "plan-changes": (
                 self._plan_changes,
-                "text  Have the model propose changes that you approve at once",
+                "text  Have the model propose all its changes, to approve together",
             ),
             "again": (
                 self._again,
-                "[text]  Answer the last message again, or another text in its place",
+                "[text]  Answer the last message again, or new text in its place",
             ),
             "continue": (self._continue, "Continue an answer that was cut off"),
             "branch": (
@@ -191,7 +191,7 @@ class Commands:
             ),
             "redact": (
                 self._redact,
-                "text  Remove a text permanently, from branches and backups too",
+                "text  Remove text permanently, from branches and backups too",
             ),
             "rename": (
                 self._rename,
@@ -213,7 +213,7 @@ class Commands:
             "policy": (self._policy, "[name]  Show or change how this chat compacts"),
             "allow": (
                 self._allow,
-                "[ask|edits|all]  What the model may do in a notebook unasked",
+                "[ask|edits|all]  Choose what the model may do without asking",
             ),
             "mcp": (
                 self._mcp,
@@ -317,8 +317,8 @@ class Commands:
             raise NbchatError("There's nothing to share yet. Send a message first.")
         link = f"{SHARED}{self._store.share(session, exported(session, 'json'))}"
         return (
-            f"Everyone with this database ({self._store.location}) and this link can "
-            f"read the conversation as it is now:\n/resume {link}"
+            f"Anyone who can read this database ({self._store.location}) can open a "
+            f"copy of the conversation as it is now with this link:\n/resume {link}"
         )
 
     def _delete(self, agent: Agent, argument: str, _stop: Stop) -> str:
@@ -419,8 +419,8 @@ class Commands:
         position, _, text = argument.partition(" ")
         if not position.isdecimal():
             raise NbchatError(
-                "/branch needs the number of one of your messages and a text. /recall "
-                "shows the numbers."
+                "/branch needs the number of one of your messages and new text. "
+                "/recall shows the numbers."
             )
         return self.branch(agent, int(position), text, stop=stop)
 

@@ -287,7 +287,7 @@ CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
     "include": (_include, "N  Show the model a hidden message again"),
     "checkpoint": (
         _checkpoint,
-        "text  Save the state of the work word for word until the next checkpoint",
+        "text  Keep a note on the work word for word until the next checkpoint",
     ),
     "threshold": (_threshold, "[tokens]  Show or set when to compact"),
 }

@@ -236,7 +236,7 @@ class ControlSocket:
         given = secret.encode(errors="surrogatepass")
         if not hmac.compare_digest(given, self._secret.encode()):
             return "The secret is wrong."
-        return asked if name in self._actions else f"There's no action {name!r}"
+        return asked if name in self._actions else f"There's no action {name!r}."
 
     def _answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         try:

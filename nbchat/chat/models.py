@@ -215,9 +215,8 @@ class Models:
         near = get_close_matches(name, bare, NEAREST)
         if not near:
             return unknown_kind(name)
-        return (
-            f"{name!r} names no provider. Nearest: {', '.join(bare[n] for n in near)}."
-        )
+        likely = " or ".join(bare[each] for each in near)
+        return f"{name!r} names no provider. Did you mean {likely}?"
 
     def _whole(self, address: str) -> str:
         """An address with the login that was typed or set with it."""
@@ -262,7 +261,7 @@ class Models:
         is_withheld = wants_key and type(fault) is not AuthenticationFailed
         problem = fault.line if fault else ""
         if wants_key and keys.place(kind, address) == "none":
-            problem = f"{where} wants a key."
+            problem = f"{where} needs a key."
         if isinstance(fault, ProtocolFault):
             problem = f"{where} doesn't answer as a model server. Check the address."
         if not (served or fault):
@@ -328,7 +327,9 @@ def _tested(provider: Provider, *, with_tool: bool) -> TestReport:
     except StopIteration as ended:
         return _measured(ended.value, began, first or time.monotonic())
     except Stopped as error:
-        raise NbchatError(f"No whole answer within {TEST_SECONDS:.0f} s.") from error
+        raise NbchatError(
+            f"The answer wasn't complete after {TEST_SECONDS:.0f} s."
+        ) from error
     finally:
         limit.cancel()
 

@@ -362,9 +362,8 @@ class AcpAgent:
 
     def _chat(self, session_id: str) -> Chat:
         if session_id not in self._chats:
-            raise acp.RequestError.invalid_params(
-                {"message": f"no session {session_id!r} is open; create or load it"}
-            )
+            problem = f"No session {session_id!r} is open. Create or load it first."
+            raise acp.RequestError.invalid_params({"message": problem})
         return self._chats[session_id]
 
     async def _stored(self, session_id: str) -> Session:

@@ -87,10 +87,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_run_command(commands)
     _add_session_commands(commands)
     _add_database_commands(commands)
-    listing = commands.add_parser("settings", help="list all settings, as Markdown")
+    listing = _command(commands, "settings", "list all settings, as Markdown")
     listing.set_defaults(command=_settings)
-    doctor = commands.add_parser(
-        "doctor", help="check settings, keys, database, model and versions"
+    doctor = _command(
+        commands, "doctor", "check settings, keys, database, model and versions"
     )
     doctor.add_argument("--all", action="store_true", help="show the whole report")
     doctor.add_argument(
@@ -103,25 +103,36 @@ def _parser() -> argparse.ArgumentParser:
         "nbchat-report.txt)",
     )
     doctor.set_defaults(command=_doctor)
-    editor = commands.add_parser(
-        "acp", help="serve an editor or jupyter-ai (Agent Client Protocol, stdio)"
+    editor = _command(
+        commands, "acp", "serve an editor or jupyter-ai (Agent Client Protocol, stdio)"
     )
     editor.set_defaults(command=_acp)
-    others = commands.add_parser(
-        "mcp", help="serve the open notebooks to other agents (MCP, stdio)"
+    others = _command(
+        commands, "mcp", "serve the open notebooks to other agents (MCP, stdio)"
     )
     others.set_defaults(command=_mcp)
     return parser
 
 
+def _command(
+    commands: "argparse._SubParsersAction[Any]", name: str, about: str, epilog: str = ""
+) -> argparse.ArgumentParser:
+    """Add a command whose own help says what it does, too."""
+    description = f"{about[0].upper()}{about[1:]}."
+    return commands.add_parser(name, help=about, description=description, epilog=epilog)  # type: ignore[no-any-return]
+
+
 def _add_demo_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    demo = commands.add_parser(
-        "demo", help="run an agent on support tickets in a notebook, without a browser"
+    demo = _command(
+        commands,
+        "demo",
+        "run an agent on support tickets in a notebook, without a browser",
     )
     demo.set_defaults(command=_demo)
-    lab = commands.add_parser(
+    lab = _command(
+        commands,
         "lab",
-        help="open the demo notebooks in JupyterLab",
+        "open the demo notebooks in JupyterLab",
         epilog="Other options, such as --no-browser and --port, are JupyterLab's.",
     )
     lab.set_defaults(command=_lab)
@@ -141,9 +152,7 @@ def _add_demo_commands(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def _add_run_command(commands: "argparse._SubParsersAction[Any]") -> None:
-    run = commands.add_parser(
-        "run", help="execute a notebook with other values of its parameters"
-    )
+    run = _command(commands, "run", "execute a notebook with other parameter values")
     run.add_argument("notebook", help=f"a file, or one of: {', '.join(NOTEBOOKS)}")
     run.add_argument(
         *("-p", "--parameter"),
@@ -153,28 +162,40 @@ def _add_run_command(commands: "argparse._SubParsersAction[Any]") -> None:
         metavar=("NAME", "VALUE"),
         help="a value for the cell tagged `parameters`: JSON or plain text",
     )
-    run.add_argument("--output", type=Path, help="file (default: NAME-executed.ipynb)")
+    run.add_argument(
+        "--output", type=Path, help="output file (default: NAME-executed.ipynb)"
+    )
     run.set_defaults(command=_run)
 
 
 def _add_session_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    sessions = commands.add_parser("sessions", help="list the stored sessions")
+    sessions = _command(commands, "sessions", "list the stored sessions")
     sessions.add_argument(
-        "--limit", type=int, default=100, help="how many (default: %(default)s)"
+        "--limit",
+        type=int,
+        default=100,
+        help="how many sessions (default: %(default)s)",
     )
     sessions.add_argument(
-        "--before", metavar="ID", default="", help="begin after this session"
+        "--before",
+        metavar="ID",
+        default="",
+        help="list only sessions older than this one",
     )
     sessions.set_defaults(command=_sessions)
-    export = commands.add_parser("export", help="write a session to a file")
+    export = _command(commands, "export", "write a session to a file")
     export.add_argument("session", metavar="ID", help="id from `nbchat sessions`")
     export.add_argument("--to", choices=FORMATS, required=True, help="file format")
-    export.add_argument("--output", type=Path, help="file (default: standard output)")
-    export.set_defaults(command=_export)
-    importing = commands.add_parser(
-        "import", help="store a session from an exported json or ipynb file"
+    export.add_argument(
+        "--output", type=Path, help="output file (default: standard output)"
     )
-    importing.add_argument("file", type=Path, help="from nbchat export, json or ipynb")
+    export.set_defaults(command=_export)
+    importing = _command(
+        commands, "import", "store a session from an exported json or ipynb file"
+    )
+    importing.add_argument(
+        "file", type=Path, help="a json or ipynb file from nbchat export"
+    )
     importing.add_argument(
         "--accept",
         action="store_true",
@@ -184,9 +205,9 @@ def _add_session_commands(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def _add_database_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    database = commands.add_parser("db", help="prepare a database for many users")
+    database = _command(commands, "db", "prepare a database for many users")
     steps = database.add_subparsers(metavar="STEP", title="steps", required=True)
-    init = steps.add_parser("init", help="create or migrate the tables")
+    init = _command(steps, "init", "create or migrate the tables")
     init.add_argument(
         "--rls",
         choices=("owner", "role"),
@@ -197,8 +218,8 @@ def _add_database_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         "--print", action="store_true", help="print the statements, change nothing"
     )
     init.set_defaults(command=_db_init)
-    adopt = steps.add_parser(
-        "adopt", help="take over sessions that have no owner since a migration"
+    adopt = _command(
+        steps, "adopt", "become the owner of sessions that a migration left without one"
     )
     adopt.set_defaults(command=_db_adopt)
 
@@ -228,8 +249,8 @@ def _demo(options: argparse.Namespace) -> None:
     """Execute the demo notebook with a progress bar, then print a summary."""
     if not MIN_TICKETS <= options.tickets <= MAX_TICKETS:
         raise ConfigError(
-            f"--tickets {options.tickets} is out of range; "
-            f"choose {MIN_TICKETS} to {MAX_TICKETS}"
+            f"--tickets {options.tickets} is out of range. "
+            f"Choose {MIN_TICKETS} to {MAX_TICKETS}"
         )
     model = _prepared_model()
     folder = _create(options.folder)
@@ -309,7 +330,9 @@ def _import(options: argparse.Namespace) -> None:
         with options.file.open("rb") as file:  # a device has no size and no end
             content = file.read(LARGEST_IMPORT + 1)
         if len(content) > LARGEST_IMPORT:
-            raise NbchatError(f"{options.file} has over {LARGEST_IMPORT:,} bytes.")
+            raise NbchatError(
+                f"{options.file} is larger than {LARGEST_IMPORT:,} bytes."
+            )
         session = imported(content.decode())
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it's not UTF-8"

@@ -129,8 +129,9 @@ class Policy:
                 f"{self.window_share}"
             )
         for name in ("keep", "keep_by_hand", "least_tokens", "bullets"):
-            if (getattr(self, name) or 0) < 0:
-                self._refuse(f"{name} can't be negative, as {getattr(self, name)} is")
+            value = getattr(self, name) or 0
+            if value < 0:
+                self._refuse(f"{name} can't be {value}. Use 0 or more")
 
     def kept(self, trigger: str) -> int:
         """How much is kept word for word after a trigger."""
@@ -218,13 +219,13 @@ ABOUT = {
     "single-summary": "When the input tokens since the last compaction reach the "
     "threshold: one summary of all messages.",
     "tiered": "At 75 % of the window: the last 10 exchanges stay, older ones become "
-    "bullets, the oldest facts.",
-    "recent-messages": "At 80 % of the window: the last 10 messages stay, a summary "
-    "replaces the others.",
-    "early": "At 50 % of the window: the last 3 messages stay; tool outputs are "
-    "shortened at once.",
+    "bullets, and the oldest become facts.",
+    "recent-messages": "At 80 % of the window: the last 10 messages stay, and a "
+    "summary replaces the others.",
+    "early": "At 50 % of the window: the last 3 messages stay. Tool outputs are "
+    "shortened as they arrive.",
     "token-window": "At 95 % of the window: the newest 1,000 tokens stay.",
-    "extractive": "Code copies words, work and results; no model is called.",
+    "extractive": "Copies messages, work and results instead of calling a model.",
     "auto": "When a compaction costs less than sending everything again.",
     "off": "Only on request.",
 }
@@ -258,4 +259,4 @@ def with_fields(policy: Policy, changes: Mapping[str, Any]) -> Policy:
     try:
         return replace(policy, **values)
     except TypeError as error:
-        raise ConfigError(f"policy {policy.name!r}: {error}") from error
+        raise ConfigError(f"Policy {policy.name!r}: {error}") from error

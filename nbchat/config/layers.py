@@ -71,7 +71,7 @@ OTHER_VARIABLES = ("NBCHAT_DEMO_", "NBCHAT_TEST_", "NBCHAT_CHROMIUM")
 """How variables begin that are no settings: of the demo's notebook and the tests."""
 
 CHATBOT_VARIABLES = {
-    "CHATBOT_MAX_HISTORY": "nbchat never drops messages",
+    "CHATBOT_MAX_HISTORY": "It never drops messages",
     "CHATBOT_TOKEN_THRESHOLD": "Set NBCHAT_POLICY to tiered, and its window_share in a "
     "site file if 0.75 of the window isn't what you want",
     "CHATBOT_RECENT_EXCHANGES_KEEP": "Set NBCHAT_POLICY to tiered, and its keep in a "
@@ -80,8 +80,8 @@ CHATBOT_VARIABLES = {
     "CHATBOT_SUMMARIZATION_MODEL": "Set NBCHAT_SUMMARY_MODEL, "
     "for example to openai:x-ai/grok-4.1-fast",
     "CHATBOT_USE_TIKTOKEN": "Set NBCHAT_TOKENIZER to tiktoken or characters",
-    "CHATBOT_FALLBACK_TO_CHAR_COUNT": "nbchat counts characters wherever a vocabulary "
-    "is missing",
+    "CHATBOT_FALLBACK_TO_CHAR_COUNT": "It counts characters wherever a vocabulary is "
+    "missing",
 }
 """Variables of the plan that the policy `tiered` follows, and what to set instead."""
 
@@ -163,7 +163,7 @@ def unread_variables() -> list[str]:
         if name.startswith("NBCHAT_") and not name.startswith(OTHER_VARIABLES)
     ]
     return lines + [
-        f"{name} isn't read. {use}."
+        f"nbchat doesn't use {name}. {use}."
         for name, use in CHATBOT_VARIABLES.items()
         if name in os.environ
     ]
@@ -300,7 +300,7 @@ def _with_locks(values: dict[str, Any], site: Site) -> dict[str, Any]:
     for name, path in site.locks.items():
         if name in values and values[name] != site.values.get(name):
             logger.warning(
-                "Another value of %s has no effect: %s locks it.", name, path
+                "%s is locked by %s, so another value has no effect.", name, path
             )
         values.pop(name, None)
     return values | {n: v for n, v in site.values.items() if n in site.locks}
@@ -344,7 +344,9 @@ def _with_own_fields(
     site: Site, policies: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Mapping[str, Any]]:
     if policies and "policy" in site.locks:
-        raise ConfigError(f"{site.locks['policy']} locks the policies.")
+        raise ConfigError(
+            f"{site.locks['policy']} locks the policy, so its fields can't be set here."
+        )
     for name, fields in policies.items():
         with_fields(policy_named(name), fields)
     known = site.policy_fields

@@ -152,7 +152,7 @@ class NbChat(Configurable):
         None,
         allow_none=True,
         help="How much the model reasons before it answers. None: the model's own "
-        "level. Not sent to models that do not support it.",
+        "level. Not sent to models that don't support it.",
     ).tag(config=True, scope="model", apply="request_options")
     temperature = Float(
         None,
@@ -160,7 +160,8 @@ class NbChat(Configurable):
         min=0,
         max=2,
         help="Sampling temperature: how random answers are, 0 is least. None: the "
-        "model's own. Not sent, with a warning, if it is not supported.",
+        "model's own. If the model doesn't support it, it isn't sent, and a warning "
+        "says so.",
     ).tag(config=True, scope="model", apply="request_options")
     top_p = Float(
         None,
@@ -173,8 +174,8 @@ class NbChat(Configurable):
     seed = Int(
         None,
         allow_none=True,
-        help="Seed for repeatable answers, where the server supports it; models of "
-        "OpenAI and Anthropic do not.",
+        help="Seed for repeatable answers, where the server supports it. OpenAI and "
+        "Anthropic don't.",
     ).tag(config=True, scope="model", apply="request_options")
     timeout_seconds = Float(
         None,
@@ -187,9 +188,9 @@ class NbChat(Configurable):
         ["5m", "1h"],
         None,
         allow_none=True,
-        help="How long Anthropic keeps its prompt cache after each use; 1h costs more "
-        "to write and pays off after pauses of over five minutes. Newer models of "
-        "OpenAI keep theirs for 30 minutes, with 1h for 12 hours. None: 5m.",
+        help="How long Anthropic keeps its prompt cache after each use. 1h costs more "
+        "to write and pays off after pauses of over five minutes. OpenAI's newer "
+        "models keep theirs for 30 minutes, or 12 hours with 1h. None: 5m.",
     ).tag(config=True, scope="model", apply="request_options")
     attempts = Int(
         None,
@@ -211,12 +212,12 @@ class NbChat(Configurable):
         None,
         allow_none=True,
         help="Offer the model a tool that finds compacted and shortened content, for "
-        "84 tokens per request. None: to models of OpenAI, Anthropic and Google, to "
-        "others if they have other tools, once something was compacted or shortened.",
+        "84 tokens per request. None: once something was compacted or shortened, to "
+        "models of OpenAI, Anthropic and Google, and to others that have tools.",
     ).tag(config=True, scope="configuration", apply="recall")
     context_tools = Bool(
         False,
-        help="Offer the model the tools compact and context, by which it decides "
+        help="Offer the model the tools compact and context, with which it decides "
         "itself when the conversation is compacted. You can undo each compaction.",
     ).tag(config=True, scope="model", apply="context_tools")
     rules_files = Bool(
@@ -237,14 +238,14 @@ class NbChat(Configurable):
     ).tag(config=True, scope="configuration", apply="restart")
     owner = Unicode(
         "",
-        help="Owner of the sessions and stored settings; a chat sees no others. Empty: "
-        "the user of JupyterHub, or of the operating system.",
+        help="Owner of the sessions and stored settings. A chat sees only its own. "
+        "Empty: the user of JupyterHub, or of the operating system.",
     ).tag(config=True, scope="configuration", apply="restart")
     retention_days = Int(
         None,
         allow_none=True,
         min=1,
-        help="Delete sessions that were not used for this many days, when a chat "
+        help="Delete sessions that weren't used for this many days, when a chat "
         "begins. None: keep them.",
     ).tag(config=True, scope="configuration", apply="restart")
     notebook_tools = Bool(
@@ -259,13 +260,13 @@ class NbChat(Configurable):
         help="Tell the model in each request of %chat and %%chat what the notebook is "
         "like now, in at most 600 tokens: the selected cell, the last error, variables "
         "used last with their types, and the cells. outline: only the cells' first "
-        "lines; summaries then list the variables that were mentioned. It is not kept "
-        "in the conversation.",
+        "lines; summaries then list the variables that were mentioned. None of it is "
+        "kept in the conversation.",
     ).tag(config=True, scope="model", apply="live_variables")
     notebook_identity = Bool(
         False,
         help="Write an id into the metadata of the notebook that shows the panel, so "
-        "that its chat continues after the notebook was moved or renamed.",
+        "that its chat continues after the notebook is moved or renamed.",
     ).tag(config=True, scope="configuration", apply="restart")
     log_folder = Unicode(
         "",

@@ -384,7 +384,7 @@ class Session:
     def checkpoint(self, text: str) -> None:
         """Pin the state of the work in place of the last checkpoint."""
         if not text.strip():
-            raise NbchatError("A checkpoint needs a text.")
+            raise NbchatError("A checkpoint needs text.")
         rules = (each for each in self.pins if not each.startswith(CHECKPOINT))
         self.pins = (*rules, f"{CHECKPOINT}{text}")
 
@@ -401,8 +401,8 @@ def check_pin(tokens: int) -> None:
     """Raise NbchatError for a pin, or a checkpoint, of too many tokens."""
     if tokens > PIN_LIMIT:
         raise NbchatError(
-            f"This text has {tokens:,} tokens, and a pin can have {PIN_LIMIT:,}: it's "
-            "sent with every request."
+            f"This text has {tokens:,} tokens. A pin can have {PIN_LIMIT:,}, because "
+            "it's sent with every request."
         )
 
 

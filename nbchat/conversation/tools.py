@@ -348,13 +348,13 @@ def _name_of(function: Function) -> str:
     plain = getattr(function, "func", function)
     name = str(getattr(plain, "__name__", "") or type(plain).__name__)
     if not callable(function) or not name.isidentifier():
-        raise ConfigError(f"A tool must be a function with a name, not {function!r}")
+        raise ConfigError(f"A tool must be a function with a name, not {function!r}.")
     latin = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     safe = re.sub(r"\W", "_", latin, flags=re.ASCII)[:NAME_LENGTH]
     if not safe.strip("_"):
         raise ConfigError(
             f"No provider accepts the tool name {name!r}. Use tool(name='...') with "
-            "Latin letters"
+            "Latin letters."
         )
     return safe
 

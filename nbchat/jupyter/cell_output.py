@@ -186,7 +186,7 @@ class KeptTranscript:
         try:
             saved = path.read_text(encoding="utf-8") if path.is_file() else ""
         except (OSError, ValueError) as error:
-            return f"{path.name} can't be read to see whether it has the text: {error}"
+            return f"Can't read {path.name} to check it for the text: {error}"
         forms = {text, json.dumps(text)[1:-1], json.dumps(escaped(text))[1:-1]}
         if not any(each in saved for each in forms):
             return ""

@@ -97,9 +97,7 @@ HOW_TO_OPEN_BESIDE = (
 
 OPENED_BESIDE = "The chat is open beside the notebook."
 
-ASK_CONTEXT = (
-    "The model is now one of {}. Send it the outline of this notebook, too? [y/N] "
-)
+ASK_CONTEXT = "Share the outline of this notebook with {}, too? [y/N] "
 
 Allowed = Literal["ask", "edits", "all"]
 
@@ -648,7 +646,7 @@ def _is_confirmed(named: Iterable[Mention]) -> bool:
     Without somebody to ask, as when a notebook is run by a program, nothing is.
     """
     names = terminal_text(", ".join(each.text for each in named))
-    asked = f"{names}: below the first paragraph, so it may be pasted. Attach? [y/N] "
+    asked = f"{names} may be pasted: it's below the first paragraph. Attach it? [y/N] "
     answer = _says_yes(asked)
     if answer is None:
         print(

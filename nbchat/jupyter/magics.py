@@ -46,10 +46,10 @@ class ChatMagics(Magics):
         session = %chat session    the Session: history, transcript, compactions
         agent = %chat agent        the Agent: run, ask, chat, engine
         %chat transcript           show the whole conversation, also without a kernel
-        %chat transcript keep      the same, and write it again after each turn
+        %chat transcript keep      the same, updated after each turn
         %chat fix                  attach the last error and ask how to fix it
         %%chat                     send the cell's text; the answer appears below it.
-                                   Run again, the cell replaces its own turn
+                                   Running the cell again replaces its turn
         %%chat add                 send it as another turn
 
         %config NbChat lists the settings.
@@ -58,7 +58,7 @@ class ChatMagics(Magics):
             if cell is None:
                 return self._line(line.strip())
             if line.strip() not in ("", "add"):
-                raise UsageError(f"%%chat takes no options but add: {line.strip()!r}")
+                raise UsageError(f"%%chat has the option add, but no {line.strip()!r}.")
             cell_id = "" if line.strip() else _cell_id(self.shell)
             self._open().send(cell.rstrip("\n"), cell_id=cell_id)
         except NbchatError as error:

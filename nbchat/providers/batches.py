@@ -91,7 +91,7 @@ class Batches(ABC):
         self._trials.pop(id(request), None)
         for left_out in trial.news(provider.endpoint.shown):
             parts = ", ".join(left_out.parts)
-            logger.warning("%s is asked without %s", left_out.model, parts)
+            logger.warning("Requests to %s are sent without %s", left_out.model, parts)
         usage = provider._listed(request).priced(reply.usage)
         return replace(reply, usage=_at_half_price(usage))
 

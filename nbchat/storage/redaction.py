@@ -376,7 +376,7 @@ def erase(engine: sa.Engine, change: Callable[[Path], None], done: str) -> None:
         *_left_in_backups(engine, change),
     ]
     if left:
-        raise NotErased(f"{done}, but the text is {', and '.join(left)}.")
+        raise NotErased(f"{done}, but {', and '.join(left)}.")
 
 
 def _left_in_database(engine: sa.Engine, wait_seconds: float) -> Iterator[str]:
@@ -390,8 +390,8 @@ def _left_in_database(engine: sa.Engine, wait_seconds: float) -> Iterator[str]:
                 _rewrite_tables(connection)
     except SQLAlchemyError as error:
         yield (
-            f"still in free space of the database ({_reason(error)}), which its "
-            "administrator can vacuum fully"
+            f"a copy is still in free space of the database ({_reason(error)}), which "
+            "its administrator can vacuum fully"
         )
 
 
@@ -411,8 +411,8 @@ def _left_in_log(connection: sa.Connection, wait_seconds: float) -> Iterator[str
         return
     log = f"{mark.name.removesuffix(PENDING)}-wal" if mark is not None else "its log"
     yield (
-        f"still in {log}, because another program is reading the database. nbchat "
-        "finishes when it starts again after you close that program"
+        f"a copy is still in {log}, because another program is reading the database. "
+        "nbchat finishes when it starts again after you close that program"
     )
 
 
@@ -510,7 +510,7 @@ def _left_in_backups(
         except SQLAlchemyError as error:
             left.append(f"{backup} ({_reason(error)})")
     if left:
-        yield f"still in the backup {', '.join(left)}; delete that file"
+        yield f"a copy is still in the backup {', '.join(left)}. Delete that file"
 
 
 def _reason(error: SQLAlchemyError) -> str:

@@ -474,7 +474,7 @@ class SessionStore:
         Raises NbchatError for a short text.
         """
         if len(text) < SHORTEST:
-            raise NbchatError(f"/redact needs a text of {SHORTEST} characters or more.")
+            raise NbchatError(f"/redact needs {SHORTEST} characters or more.")
         with self._connection() as connection:
             note_pending(connection.engine)
             family = family_of(connection, self._mine, session_id)
@@ -636,7 +636,7 @@ class SessionStore:
             finish_erasing(opened.engine)
         except (ValueError, TypeError) as error:  # an invalid option of the URL
             raise StoreError(
-                f"The database doesn't work. Check store_url.\n{_first_line(error)}"
+                f"Can't open the database. Check store_url.\n{_first_line(error)}"
             ) from error
         return opened
 

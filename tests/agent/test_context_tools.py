@@ -164,7 +164,7 @@ def test_a_checkpoint_of_the_model_is_no_longer_than_a_pin():
     agent.ask("Work through the log.")
     refused, kept = (each for each in agent.session.transcript if each.role == "tool")
     assert refused.is_error
-    assert "a pin can have 2,000" in refused.content
+    assert "A pin can have 2,000" in refused.content
     assert not kept.is_error
     assert agent.session.pins == ("Checkpoint: Step 2 of 3.",)
 

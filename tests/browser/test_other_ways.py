@@ -303,7 +303,7 @@ def test_pins_are_kept_word_for_word_until_removed(
     rule = dialog.get_by_label("New rule")
     rule.fill(LONG * 500)
     rule.press("Enter")
-    expect(dialog.get_by_role("status")).to_contain_text("a pin can have 2,000")
+    expect(dialog.get_by_role("status")).to_contain_text("A pin can have 2,000")
     expect(rule).to_have_value(LONG * 500)
     rule.fill("Answer in French.")
     rule.press("Enter")

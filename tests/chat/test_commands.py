@@ -302,7 +302,7 @@ def test_without_rules_it_is_said(commands):
         ("/unpin 0", "There's no pin 0. /pin lists them"),
         ("/unpin 2", "There's no pin 2. /pin lists them"),
         ("/pin one", "already pinned as number 1"),
-        ("/pin " + "word " * 3_000, r"has 3,00\d tokens, and a pin can have 2,000"),
+        ("/pin " + "word " * 3_000, r"has 3,00\d tokens. A pin can have 2,000"),
     ],
 )
 def test_an_invalid_pin_is_refused_with_the_numbers(commands, line, said):

@@ -111,7 +111,7 @@ def test_every_setting_is_reported_with_its_value_and_origin(site):
     )
     assert "set in OPENAI_API_KEY" in done.stdout
     assert row(done, "system_prompt").startswith("system_prompt one two xxx")
-    assert f"Another value of policy has no effect: {file} locks it" in done.stderr
+    assert f"policy is locked by {file}, so another value has no effect" in done.stderr
 
 
 def test_no_part_of_a_key_or_password_is_shown():
@@ -254,7 +254,9 @@ def test_a_variable_that_is_no_setting_is_a_problem_with_the_nearest_name():
     done = doctor(NBCHAT_EFORT="5", CHATBOT_USE_TIKTOKEN="true")
     assert done.returncode == 1
     assert "No setting named NBCHAT_EFORT. Did you mean NBCHAT_EFFORT?" in done.stdout
-    assert "CHATBOT_USE_TIKTOKEN isn't read. Set NBCHAT_TOKENIZER" in done.stdout
+    assert (
+        "nbchat doesn't use CHATBOT_USE_TIKTOKEN. Set NBCHAT_TOKENIZER" in done.stdout
+    )
 
 
 def test_checking_a_store_leaves_nothing_in_it():

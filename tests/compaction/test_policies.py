@@ -64,8 +64,8 @@ def kept(policy: Policy, session: Session, **options) -> list[str]:
             "window_share must be between 0 and 1, not 75",
         ),
         (lambda: Policy("x", margin_share=0.9), "margin_share 0.9 must be below"),
-        (lambda: Policy("x", keep_by_hand=-1), "keep_by_hand can't be negative"),
-        (lambda: Policy("x", bullets=-1), "bullets can't be negative"),
+        (lambda: Policy("x", keep_by_hand=-1), "keep_by_hand can't be -1"),
+        (lambda: Policy("x", bullets=-1), "bullets can't be -1"),
     ],
 )
 def test_what_cannot_work_is_refused_when_it_is_made(make, said):

@@ -56,7 +56,7 @@ def lock(write: Write) -> Path:
 def test_the_environment_has_no_effect_on_a_locked_setting(lock, monkeypatch, caplog):
     monkeypatch.setenv("NBCHAT_POLICY", "off")
     assert settings().policy == "tiered"
-    assert f"Another value of policy has no effect: {lock} locks it" in caplog.text
+    assert f"policy is locked by {lock}, so another value has no effect" in caplog.text
 
 
 def test_ipythons_configuration_has_no_effect_on_a_locked_setting(lock, caplog):
@@ -234,7 +234,7 @@ def test_a_site_file_and_code_change_fields_of_a_policy(site):
     ("fields", "message"),
     [
         ({"kep": 5}, "The policy 'tiered' has no field 'kep'. Did you mean keep?"),
-        ({"keep": "many"}, "policy 'tiered': '<' not supported between"),
+        ({"keep": "many"}, "Policy 'tiered': '<' not supported between"),
         ({"target_share": 0.9}, "target_share 0.9 must be below window_share"),
     ],
 )
@@ -250,7 +250,7 @@ def test_a_lock_of_the_policy_holds_for_its_fields(lock, write):
     file = write("99-mine.json", whose="of-user")
     file.write_text(json.dumps({"policies": {"tiered": {"keep": 1}}}))
     assert settings().policy_fields == {}
-    with pytest.raises(ConfigError, match="locks the policies"):
+    with pytest.raises(ConfigError, match="locks the policy"):
         settings(policies={"tiered": {"keep": 1}})
 
 

@@ -239,7 +239,7 @@ def test_a_role_that_may_not_rewrite_the_tables_deletes_and_says_what_is_left(
     guest = SessionStore(as_guest.render_as_string(hide_password=False))
     left = "still in free space of the database .only the database user who owns the tables"
     with pytest.raises(
-        StoreError, match=f"The session is deleted, but the text is {left}"
+        StoreError, match=f"The session is deleted, but a copy is {left}"
     ) as told:
         guest.delete("held")
     assert "\n" not in str(told.value)
@@ -249,7 +249,7 @@ def test_a_role_that_may_not_rewrite_the_tables_deletes_and_says_what_is_left(
     assert [info.id for info in guest.sessions() if info.id in ("held", "old")] == []
     (line,) = caplog.messages
     assert line.startswith(
-        "Old sessions are deleted, but the text is still in free space"
+        "Old sessions are deleted, but a copy is still in free space"
     )
     guest.close()
 
@@ -402,11 +402,11 @@ def test_a_backup_that_is_locked_is_named(tmp_path, impatient):
     with closing(sqlite3.connect(backup)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(
-            StoreError, match=r"is deleted, but the text is still in the backup .*0004"
+            StoreError, match=r"is deleted, but a copy is still in the backup .*0004"
         ):
             store.delete("printer")
         with pytest.raises(
-            StoreError, match=r"is removed, but the text is still in the backup"
+            StoreError, match=r"is removed, but a copy is still in the backup"
         ):
             store.redact("scanner", "my scanner")
         assert [info.id for info in store.sessions()] == ["scanner"]
@@ -592,7 +592,7 @@ def test_what_another_reader_keeps_in_the_log_is_said_and_erased_at_the_next_sta
             store.redact("s", KEPT) if how == "redact" else store.delete("s")
         assert str(left.value) == (
             f"The {'text is removed' if how == 'redact' else 'session is deleted'}, "
-            "but the text is still in s.db-wal, because another program is reading the database. "
+            "but a copy is still in s.db-wal, because another program is reading the database. "
             "nbchat finishes when it starts again after you close that program."
         )
         assert in_files(file)

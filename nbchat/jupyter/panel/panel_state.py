@@ -375,8 +375,4 @@ def _spent(session: Session) -> str:
         return text
     paid = compactions_usage(session)
     cost = paid.dollars_text or f"{paid.total_tokens:,} tokens"
-    return (
-        f"{text}, of which compactions took {cost} of that"
-        if paid.total_tokens
-        else text
-    )
+    return f"{text}, including {cost} for compactions" if paid.total_tokens else text

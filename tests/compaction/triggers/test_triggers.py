@@ -66,7 +66,7 @@ def test_the_reason_says_how_far_each_meter_is():
             lambda: Policy("x", meter="windwo"),
             "meter can't be 'windwo'. Choose one of cumulative",
         ),
-        (lambda: Policy("x", least_tokens=-1), "least_tokens can't be negative"),
+        (lambda: Policy("x", least_tokens=-1), "least_tokens can't be -1"),
         (lambda: policy_named("atuo"), "Choose one of single-summary, "),
     ],
 )

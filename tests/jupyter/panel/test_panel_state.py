@@ -149,7 +149,7 @@ def test_the_costs_of_compactions_are_shown_apart():
     said = [Entry("user", "a"), Entry("assistant", "b")]
     usage = Usage(200, 20, dollars=0.1, priced_tokens=220)
     session = Session(said, compactions=[record], usages=[(2, usage)])
-    told = "300 in · 30 out · $0.12, of which compactions took $0.020 of that"
+    told = "300 in · 30 out · $0.12, including $0.020 for compactions"
     state = PanelState()
     folded(state, AgentReady(agent_with(session=session)))
     assert state.snapshot()["state"]["spent"] == told

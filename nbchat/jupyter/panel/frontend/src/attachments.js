@@ -200,7 +200,7 @@ export class Attached {
 
   /** @param {string} name */
   refuse(name) {
-    const problem = `${name} is too large to be sent; save it beside the notebook and write @file:${name}`;
+    const problem = `${name} is too large to send. Save it beside the notebook, then type @file:${name}`;
     this.uploads.push({ mention: name, key: "", tokens: 0, problem, hidden: 0, ...PLAIN });
     this.draw(this.chips);
   }

@@ -109,7 +109,7 @@ function footParts() {
   const foreign = tag("div", "nbc-gone", { role: "alert" }, FOREIGN);
   const queue = tag("ul", "nbc-queue", { "aria-label": "Queued messages" });
   const listId = `nbc-choices-${newToken()}`; // several panels may be on one page
-  const known = button("nbc-known-chip", "", "What the model sees of the notebook, unasked");
+  const known = button("nbc-known-chip", "", "See or change what the model knows about the notebook");
   known.hidden = true;
   known.setAttribute("aria-haspopup", "dialog");
   const knownFirst = tag("div", "nbc-known-first", { role: "status", hidden: "" });

@@ -8,19 +8,19 @@ import { button, count, newToken, plural, tag } from "./dom.js";
 /** @import { ChatPanel } from "./panel.js" */
 
 const FIRST =
-  "The model also sees an outline of this notebook: cells, variables, the last error. Press the chip to see or change it.";
+  "The model also sees an outline of this notebook: its cells, variables and last error. Click below to see or change it.";
 const TOLD = "nbchat-told-of-outline"; // said once in this browser
 
 export class KnownDialog extends Dialog {
   /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "What the model knows", className: "nbc-known" });
-    this.hint = tag("p", "nbc-known-hint", {}, "Each request ends with this, as it is then. It isn't kept in the chat.");
+    this.hint = tag("p", "nbc-known-hint", {}, "The latest state is sent with each message. It isn't kept in the chat.");
     this.parts = tag("div", "nbc-known-parts", { role: "group", "aria-label": "Parts" });
     const scrolling = { tabindex: "0", role: "region", "aria-label": "What is sent" };
     this.sent = tag("pre", "nbc-output", scrolling);
     this.agree = button("nbc-primary nbc-known-agree", "", "Send it with each request from now on");
-    this.off = button("nbc-known-off", "Turn off", "Tell the model nothing of the notebook, in all chats");
+    this.off = button("nbc-known-off", "Turn off", "Don't tell the model about the notebook, in any chat");
     const done = button("", "Done", "Back to the message");
     done.dataset.first = "";
     this.content.append(this.hint, this.parts, this.sent);
@@ -122,5 +122,5 @@ export class Known {
 export function chipText(text, parts) {
   const counted = parts.filter((part) => part.is_on && part.total).toReversed(); // cells first
   const words = counted.map(({ name, total }) => plural(total, name === "cells" ? "cell" : "variable"));
-  return text ? `Knows: ${words.join(", ") || "parts of the notebook"}` : "Knows nothing of the notebook";
+  return text ? `Knows: ${words.join(", ") || "parts of the notebook"}` : "Knows nothing about the notebook";
 }
