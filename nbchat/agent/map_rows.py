@@ -120,7 +120,7 @@ def _row(number: int, item: Any, key: Part, prompt: Part) -> Row:
         if not isinstance(text, str):
             raise TypeError(f"expected text, not {type(text).__name__}")  # noqa: TRY301
     except Exception as error:  # noqa: BLE001  # a user's function, or a field
-        problem = f"no {missing} for this row: {error_line(error)}"
+        problem = f"No {missing} for this row: {error_line(error)}"
         return Row(name, number, "", item, problem)
     return Row(name, number, text, item)
 
