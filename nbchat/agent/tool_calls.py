@@ -120,14 +120,27 @@ class ToolCalls:
         try:
             for number, run in work.items():
                 known[number] = futures[number].result() if futures else run()
-        except BaseException:  # KeyboardInterrupt or a stop
-            known |= {n: each.result() for n, each in futures.items() if _is_well(each)}
-            for number, call in enumerate(calls):
-                output = known.get(number)
-                entry = output.entry if output else failed_result(call, INTERRUPTED)
-                self._publish(self._append(entry, None))
+        except Stopped:
+            yield from self._interrupted(calls, known, futures)
+            raise
+        except BaseException:  # KeyboardInterrupt, after which nothing can be yielded
+            for event in self._interrupted(calls, known, futures):
+                self._publish(event)
             raise
         return [known[number] for number in range(len(calls))]
+
+    def _interrupted(
+        self,
+        calls: Sequence[Entry],
+        known: dict[int, ToolOutput],
+        futures: "Mapping[int, Future[ToolOutput]]",
+    ) -> Events:
+        """Append what is known of calls that were interrupted."""
+        known |= {n: each.result() for n, each in futures.items() if _is_well(each)}
+        for number, call in enumerate(calls):
+            output = known.get(number)
+            entry = output.entry if output else failed_result(call, INTERRUPTED)
+            yield self._append(entry, None)
 
     def _run(self, call: Entry, stop: Flag | None) -> ToolOutput:
         key, began = partial(self._key, call), time.monotonic()

@@ -32,6 +32,7 @@ from nbchat.errors import (
     NbchatError,
     Overloaded,
     RequestRefused,
+    Stopped,
     StoreError,
 )
 from nbchat.providers.history_repair import legal
@@ -305,6 +306,22 @@ def test_stop_between_calls_answers_those_that_did_not_run():
         "error: stopped before it ran",
     ]
     assert agent.ask("go on") == "fine"
+
+
+def test_a_stop_within_a_call_gives_its_result_to_who_reads_the_events():
+    stop = threading.Event()
+
+    def run_cell(cell: str) -> str:
+        """Run a cell that ends with the turn."""
+        stop.set()
+        raise Stopped("stopped")
+
+    agent = agent_with(calls("run_cell", cell="a"), tools=[run_cell])
+    heard = list(agent.run("x", stop=stop))
+    shown = [each.entry for each in heard if isinstance(each, EntryAdded)]
+    assert shown == agent.session.transcript[:]
+    assert shown[-1].content == "error: interrupted, the result is unknown"
+    assert heard[-1] == TurnFinished("stopped", steps=1)
 
 
 def test_an_interrupt_marks_the_running_call_unknown_and_later_ones_not_run():
