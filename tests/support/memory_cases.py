@@ -18,6 +18,7 @@ from typing import Any
 
 from measures import COUNTER, cut_at, interleaved
 from needed_values import has_word, needed_values, texts
+from recorded_notebooks import by_our_tools
 from trajectories import read_trajectories
 
 from nbchat.conversation.entries import Entry
@@ -98,6 +99,13 @@ def notebook_work(source: str) -> tuple[Recorded, ...]:
     """The recorded sessions of one source."""
     rows = (row for row in read("notebook_work") if row["source"] == source)
     return tuple(_recorded(row["messages"]) for row in rows)
+
+
+@cache
+def by_notebook_tools(source: str) -> tuple[Recorded, ...]:
+    """The same, done with nbchat's own tools for notebooks."""
+    rows = (row for row in read("notebook_work") if row["source"] == source)
+    return tuple(_recorded([*by_our_tools(row["messages"])]) for row in rows)
 
 
 def _recorded(messages: Sequence[dict[str, Any]]) -> Recorded:
@@ -231,6 +239,18 @@ KINDS = {
         "notebooks: dseval",
         lambda: chained("dseval", notebook_work("dseval"), QUARTERS),
         recorded=5,
+    ),
+    "insight-tools": Kind(
+        "insight-bench by our tools",
+        lambda: chained("insight-tools", by_notebook_tools("insight-bench")),
+        recorded=0,
+        decides=False,
+    ),
+    "dseval-tools": Kind(
+        "dseval by our tools",
+        lambda: chained("dseval-tools", by_notebook_tools("dseval"), QUARTERS),
+        recorded=0,
+        decides=False,
     ),
     "sql": Kind(
         "SQL", lambda: chained("sql", notebook_work("intercode-sql")), recorded=5

@@ -133,7 +133,7 @@ def named(call: Entry) -> Named:
 @cache
 def _named(tool: str, arguments: str) -> Named:
     given = Entry("assistant", "", "call", tool, arguments).arguments
-    code = given.get("code")
+    code = given.get("source" if tool == "edit_notebook" else "code")
     if isinstance(code, str):
         return _python(code)
     for name, read in (("query", _sql), ("command", _shell)):
