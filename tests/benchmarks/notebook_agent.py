@@ -8,7 +8,7 @@ by a click; with `--by turn` all of a turn, with `always` all later ones of a to
 task is right if its script has seen what it expects and its check passes in the kernel.
 Tokens are of all requests, tools and the notebook's block included, counted with
 o200k_base, a picture as 1,000; cached are those at the start of a request that were in
-the one before.
+the one before. What a compaction between two turns asks is not counted.
 
 The figures are printed and never asserted. Those of the first version, for "load,
 clean, plot, fix": 16,580 tokens, 11 requests, 10 clicks.
@@ -40,6 +40,9 @@ from playwright.sync_api import Locator, Page
 from nbchat.providers.tokens import TokenCounter
 
 PICTURE_TOKENS = 1_000
+
+SUMMARY = "<summary>\nThe person's task in the notebook is done.\n</summary>"
+"""What a compaction in the background gets, whose request has no tools."""
 
 TASK_SECONDS = 120
 
@@ -93,6 +96,8 @@ class ScriptedAgent(NotebookModel):
     def reply(
         self, body: dict[str, Any], messages: list[dict[str, Any]]
     ) -> str | tuple[str, dict[str, Any]]:
+        if not body.get("tools"):
+            return SUMMARY
         self._count(body, messages)
         results = [each for each in messages if each["role"] == "tool"]
         assert self.script is not None
