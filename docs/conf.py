@@ -16,10 +16,18 @@ project = "nbchat"
 copyright = "2026, the nbchat developers"  # noqa: A001  # Sphinx names it so
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "code_tables", "docstrings"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "code_tables",
+    "docstrings",
+    "policy_drawings",
+]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "nbchat"
+html_static_path = ["_static"]
+html_css_files = ["drawings.css"]
 html_copy_source = False
 html_show_sphinx = False
 

@@ -123,7 +123,7 @@ OWN_SERVER = "NbChat.base_url"
 
 @pytest.mark.slow
 def test_own_server_answers_after_the_lines_that_name_it(shell, models):
-    cell = next(each for each in CELLS["docs/get-started.md"] if OWN_SERVER in each)
+    cell = next(each for each in CELLS["docs/get-started/own-server.md"] if OWN_SERVER in each)
     run_cells(shell, models, [cell, "%%chat\nHello"])
     asked = [each for each in models.requests if each.body]
     assert [each.path for each in asked] == ["/v1/chat/completions"]
@@ -134,7 +134,7 @@ def test_own_server_answers_after_the_lines_that_name_it(shell, models):
 
 @pytest.mark.slow
 def test_a_local_server_is_found_by_its_name(shell, models):
-    cells = [each for each in CELLS["docs/get-started.md"] if "ollama:" in each]
+    cells = [each for each in CELLS["docs/get-started/own-server.md"] if "ollama:" in each]
     run_cells(shell, models, [*cells, "%%chat\nHello"])
     assert models.requests[-1].body["model"] == "qwen3:8b"
 
@@ -275,7 +275,7 @@ def test_the_reference_has_every_setting_command_error_and_public_name(html):
     assert [name for name, each in ids.items() if settings.count(each) != 1] == []
     known = Commands(SessionStore("sqlite://")).table
     assert [name for name in known if f">/{name}<" not in commands] == []
-    python = page("python")
+    python = page("python") + page("events")
     names = [name for name in nbchat.__all__ if name not in ("errors", "testing")]
     assert [name for name in names if f'id="nbchat.{name}"' not in python] == []
     errors = page("errors")
