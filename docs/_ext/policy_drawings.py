@@ -143,7 +143,7 @@ def _bar(top: float, parts: list[Part]) -> Iterator[str]:
 
 def _cuts(top: float, limit: float) -> str:
     """Marks where outputs of tools were cut."""
-    places = (LEFT + WINDOW * limit * share for share in (0.25, 0.62))
+    places = (LEFT + WINDOW * limit * share for share in (0.2, 0.67))
     return "".join(_text(x, top + 15, "✂", anchor="middle") for x in places)
 
 
