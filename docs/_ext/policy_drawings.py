@@ -3,8 +3,8 @@
     ```{policy-drawing} tiered
     ```
 
-The bars are one model's window. Colours are those of the theme, so that a drawing can be
-read in its dark form, too (`_static/drawings.css`).
+The bars are one model's window. Colours are those of the theme, so that a drawing can
+be read in its dark form, too (`_static/drawings.css`).
 """
 
 from collections.abc import Iterator
@@ -114,10 +114,9 @@ def _window(policy: Policy) -> tuple[str, float, str]:
 
 
 def _notes(policy: Policy, shown: str) -> Iterator[str]:
-    kept = f"The entry replaces the older messages. The last {shown} stay word for word."
-    yield kept
+    yield f"The entry replaces older messages. The last {shown} stay word for word."
     if policy.bullets:
-        yield f"Each of the {policy.bullets} exchanges before them is a line in the entry."
+        yield f"Each of {policy.bullets} exchanges before is a line in the entry."
     if policy.target_share:
         yield f"The context must be below {policy.target_share:.0%} of the window then."
     if policy.shortens_at_once:
@@ -149,8 +148,7 @@ def _cuts(top: float, limit: float) -> str:
 
 def _rectangle(x: float, y: float, width: float, look: str) -> str:
     return (
-        f'<rect class="{look}" x="{x:.1f}" y="{y}" width="{width:.1f}" '
-        f'height="{BAR}"/>'
+        f'<rect class="{look}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{BAR}"/>'
     )
 
 
