@@ -123,7 +123,9 @@ OWN_SERVER = "NbChat.base_url"
 
 @pytest.mark.slow
 def test_own_server_answers_after_the_lines_that_name_it(shell, models):
-    cell = next(each for each in CELLS["docs/get-started/own-server.md"] if OWN_SERVER in each)
+    cell = next(
+        each for each in CELLS["docs/get-started/own-server.md"] if OWN_SERVER in each
+    )
     run_cells(shell, models, [cell, "%%chat\nHello"])
     asked = [each for each in models.requests if each.body]
     assert [each.path for each in asked] == ["/v1/chat/completions"]
@@ -134,7 +136,9 @@ def test_own_server_answers_after_the_lines_that_name_it(shell, models):
 
 @pytest.mark.slow
 def test_a_local_server_is_found_by_its_name(shell, models):
-    cells = [each for each in CELLS["docs/get-started/own-server.md"] if "ollama:" in each]
+    cells = [
+        each for each in CELLS["docs/get-started/own-server.md"] if "ollama:" in each
+    ]
     run_cells(shell, models, [*cells, "%%chat\nHello"])
     assert models.requests[-1].body["model"] == "qwen3:8b"
 
