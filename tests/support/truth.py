@@ -422,7 +422,8 @@ class Judge:
                 is_true = self._is_said(text, at) or self._is_exchange(text, at)
                 yield from () if is_true else ("no person said this",)
             case "newest":
-                yield from () if self._is_copied(text, at) else ("it is other words",)
+                is_true = self._is_copied(text, at) or self._is_gist(text, at)
+                yield from () if is_true else ("it is other words",)
             case "work":
                 yield from self._of_work(text, at, heading)
             case "calls":
@@ -537,6 +538,12 @@ class Judge:
         is_beginning = is_cut and one_line(whole).startswith(shown)
         is_all = one_line(text) == one_line(whole)
         return not entry.is_of_user and (is_all or is_beginning)
+
+    def _is_gist(self, text: str, at: int) -> bool:
+        """Whether an answer says this, though it may say more."""
+        entry, shown = self._entries[at], text.removeprefix("- ").strip(CUT)
+        answer = one_line(entry.content)
+        return text.startswith("- ") and entry.is_answer and one_line(shown) in answer
 
     # What tools were called with, and what they returned
 

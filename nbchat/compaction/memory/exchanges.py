@@ -15,10 +15,11 @@ from nbchat.compaction.shortening import within
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.turns import turns
 
-LENGTHS = ((80, 160), (60, 160), (40, 120), (25, 90), (25, 50))
-"""Characters kept of a question and of its answer, tried until all lines fit: the
-answer is what was found out, so a question is cut first. Where even the last do not
-fit, the oldest lines are omitted: each line has its answer."""
+QUESTION_LENGTHS, ANSWER_LENGTHS = (80, 60, 40), (160, 120, 90)
+"""Characters kept of a question and of its answer, tried until all lines fit. The
+answer is what was found out, so a question is cut first, and the lines may take more
+room before an answer is. Where even the last do not fit, the oldest lines are omitted:
+each line has its answer."""
 
 OFTEN = 3
 """Answers with one and the same sentence from which on it is a phrase and tells
@@ -52,37 +53,43 @@ def exchange_lines(
     most: int,
     budget_tokens: int,
     count: Callable[[str], int],
+    *,
+    most_tokens: int = 0,
 ) -> list[Line]:
-    """One line for each of the newest `most` exchanges; the newest are kept first."""
+    """One line for each of the newest `most` exchanges; the newest are kept first.
+
+    They may take `most_tokens`, if that is more, before an answer is cut.
+    """
     asked = _grouped(entries, turns(entries)[-most:])
     answers = _answers(entries)
+    longest, shortest = ANSWER_LENGTHS[0], QUESTION_LENGTHS[-1]
+    tried = [((each, longest), budget_tokens) for each in QUESTION_LENGTHS]
+    room = max(budget_tokens, most_tokens)
+    tried += [((shortest, each), room) for each in ANSWER_LENGTHS]
     kept: list[Line] = []
-    for length in LENGTHS:
-        lines = [_line(entries, same, answers, *length) for same in reversed(asked)]
-        kept = within(lines, budget_tokens, lambda line: count(line.text) + 1)
+    for lengths, tokens in tried:
+        lines = [_line(entries, same, answers, *lengths) for same in reversed(asked)]
+        kept = within(lines, tokens, lambda line: count(line.text) + 1)
         if len(kept) == len(lines):
             break
     return kept[::-1]
 
 
-def older_answers(
-    entries: Sequence[Entry],
-    most: int,
-    budget_tokens: int,
-    count: Callable[[str], int],
-) -> list[Line]:
-    """The answers before the newest `most` exchanges, the newest first."""
-    answers = _answers(entries)
-    told = [
-        Line(
-            f"assistant: {gist(answers[each], _question(exchange), OLDER_LENGTH)}",
-            each.start,
-        )
-        for each in turns(entries)[:-most]
-        if answers[each] and (exchange := entries[each.start : each.stop])
-    ]
-    kept = within(reversed(told), budget_tokens, lambda line: count(line.text) + 1)
-    return kept[::-1]
+def older_answers(entries: Sequence[Entry], most: int, summary: str) -> list[Line]:
+    """Answers before the newest `most` exchanges that the summary doesn't say.
+
+    None where exchanges have no lines of their own.
+    """
+    if not most:
+        return []
+    answers, found = _answers(entries), list[Line]()
+    for each in turns(entries)[:-most]:
+        question = _question(entries[each.start : each.stop])
+        said = gist(answers[each], question, OLDER_LENGTH)
+        if said and said not in summary:
+            last = next(at for at in reversed(each) if _is_text(entries[at]))
+            found.append(Line(f"- {said}", last))
+    return found
 
 
 def _answers(entries: Sequence[Entry]) -> dict[range, str]:
@@ -161,8 +168,11 @@ def _line(
 
 def _answer(exchange: Sequence[Entry]) -> str:
     """The last text of the assistant in an exchange."""
-    answers = [e.content for e in exchange if e.is_answer]
-    return next(filter(None, reversed(answers)), "")
+    return next((e.content for e in reversed(exchange) if _is_text(e)), "")
+
+
+def _is_text(entry: Entry) -> bool:
+    return entry.is_answer and bool(entry.content)
 
 
 def _question(exchange: Sequence[Entry]) -> str:

@@ -14,10 +14,11 @@ the transcript once; later compactions read what is new.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 from nbchat.compaction.masked_entries import MaskedEntries
 from nbchat.compaction.memory.calls import Calls, is_look_up
-from nbchat.compaction.memory.exchanges import exchange_lines
+from nbchat.compaction.memory.exchanges import exchange_lines, older_answers
 from nbchat.compaction.memory.lines import Call, Line, Uses, fitting, shown
 from nbchat.compaction.memory.newest import newest_lines
 from nbchat.compaction.memory.records import MOST_RECORDS, Record, Records
@@ -45,10 +46,18 @@ WORDS_SHARE, MOST_WORDS_SHARE = 0.5, 0.75
 share they may take before one of them is left out; without tools they may take all that
 rules leave. Where no model writes, readers need the words more than all else."""
 
-SHARES = {"variables": 20, "work": 30, "calls": 10, "records": 30, "newest": 10}
-"""In percent, how the parts divide what rules and words leave. Notebooks need variables
-and work, desks need records and calls; each kind leaves the other's share to the rest.
-The newest messages take what is left in any case, so their own share is small."""
+SHARES = {
+    "variables": 20,
+    "work": 30,
+    "calls": 10,
+    "records": 30,
+    "answers": 60,
+    "newest": 10,
+}
+"""How the parts divide what rules and words leave. Notebooks need variables and work,
+desks need records and calls; each kind leaves the other's share to the rest. Where
+exchanges have one line each, older answers may take as much as work and records. The
+newest messages take what is left in any case, so their own share is small."""
 
 WIDE_SHARES = (0.25, 0.0)
 """Shares of the records, the newest, that have all their fields where not all fit: the
@@ -67,6 +76,7 @@ TITLES = {
     "work": "What cells, queries and commands define, read and use:",
     "calls": "Calls made, and the first words that came back:",
     "records": "Records that tools returned, newest state:",
+    "answers": "What earlier answers said:",
     "newest": "The newest answers, calls and outputs, word for word:",
 }
 """The line above each part, as the model reads it."""
@@ -78,7 +88,7 @@ HEADINGS = {
 }
 """The titles of a policy whose summary has headings (seed 002, HybridSummarizer)."""
 
-PARTS = {"variables": "work"}
+PARTS = {"variables": "work", "answers": "newest"}
 """Parts that are shown as a section of another part."""
 
 NOTE_TOKENS, NOT_SHOWN = 40, "not shown here; recall finds it"
@@ -265,17 +275,22 @@ class _Packing:
         reading, title = self._reading, self._title_size("words")
         share = WORDS_SHARE if reading.has_calls else 1.0
         most = min(int(self._budget * share), self._left) - title
-        material = self._material
+        limit = min(int(self._budget * MOST_WORDS_SHARE), self._left - NOTE_TOKENS)
+        limit -= title
+        material, count = self._material, self._count
         if material.bullets:
-            lines = exchange_lines(reading.entries, material.bullets, most, self._count)
+            room = self._left - title - sum(self._needed.values())
+            lines = exchange_lines(
+                reading.entries,
+                material.bullets,
+                min(most, room),
+                count,
+                most_tokens=max(most, min(limit, room + self._needed["answers"])),
+            )
         else:
             words = reading.words
-            limit = min(int(self._budget * MOST_WORDS_SHARE), self._left - NOTE_TOKENS)
             lines = words.lines(
-                most,
-                self._count,
-                most_tokens=limit - title,
-                dropped=material.dropped,
+                most, count, most_tokens=limit, dropped=material.dropped
             )
             shown_at = {line.position for line in lines}
             self._note("message", [p for p in words.positions if p not in shown_at])
@@ -283,21 +298,32 @@ class _Packing:
 
     def add_rest(self) -> None:
         """Variables, work, calls, records and the newest messages."""
-        reading = self._reading
-        offered = {
-            "variables": [Line(text, None) for text in self._material.variables],
-            "work": reading.work.lines(),
-            "calls": reading.calls.lines(),
-            "records": reading.records.lines(),
-        }
+        offered, needed = dict(self._offered), self._needed
         room = self._left - min(NOTE_TOKENS, self._left // 3)
-        needed = {name: self._size(name, lines) for name, lines in offered.items()}
         given = shared_out(room, {**needed, "newest": UNLIMITED})
         if given["records"] < needed["records"]:
             offered["records"] = self._shorter_records(given["records"])
         for name, lines in offered.items():
             self._add_fitting(name, lines, given[name])
         self._add_newest()
+
+    @cached_property
+    def _offered(self) -> dict[str, list[Line]]:
+        """The lines of the parts that share what rules and words leave."""
+        reading, material = self._reading, self._material
+        return {
+            "variables": [Line(text, None) for text in material.variables],
+            "work": reading.work.lines(),
+            "calls": reading.calls.lines(),
+            "records": reading.records.lines(),
+            "answers": older_answers(
+                reading.entries, material.bullets, material.summary
+            ),
+        }
+
+    @cached_property
+    def _needed(self) -> dict[str, int]:
+        return {name: self._size(name, each) for name, each in self._offered.items()}
 
     def _shorter_records(self, most: int) -> list[Line]:
         """Records of which as many as fit have all their fields."""
@@ -323,9 +349,11 @@ class _Packing:
             self._missing.append(f"{_counted(missing, 'line')} of {name}")
 
     def _add_newest(self) -> None:
-        note, bullets = self._missing_note(), self._material.bullets
+        note, has_lines = self._missing_note(), bool(self._material.bullets)
         most = self._left - self._title_size("newest") - sum(map(self._tokens, note))
-        lines = newest_lines(self._reading.entries, most, self._count, bullets)
+        lines = newest_lines(
+            self._reading.entries, most, self._count, has_answers=not has_lines
+        )
         self._add("newest", _memory_lines("newest", lines))
         self.lines += note
 

@@ -9,7 +9,6 @@ The person's messages stand in a part of their own.
 
 from collections.abc import Callable, Iterator, Sequence
 
-from nbchat.compaction.memory.exchanges import older_answers
 from nbchat.compaction.memory.lines import Line
 from nbchat.compaction.shortening import shorten_to_tokens
 from nbchat.conversation.entries import Entry
@@ -29,17 +28,18 @@ def newest_lines(
     entries: Sequence[Entry],
     budget_tokens: int,
     count: Callable[[str], int],
-    bullets: int = 0,
+    *,
+    has_answers: bool = True,
 ) -> list[Line]:
     """The newest entries but those of the person, oldest first, within a budget.
 
-    The newest `bullets` exchanges have lines elsewhere that say their answers.
+    Without answers where each exchange has a line that says its answer.
     """
     lines: list[Line] = []
     left = budget_tokens
     least = budget_tokens - int(budget_tokens * WHOLE_SHARE)
     position = len(entries)
-    for position, text in _newest_first(entries, has_answers=not bullets):
+    for position, text in _newest_first(entries, has_answers=has_answers):
         is_first = not lines
         most = left if is_first else min(left - least, int(left * LARGEST_SHARE))
         if most < LEAST_TOKENS:
@@ -51,9 +51,7 @@ def newest_lines(
         left -= size
         lines.append(Line(shown, position))
     before = entries[: position + 1]
-    older = older_answers(entries, bullets, left, count) if bullets else []
-    left -= sum(count(line.text) + 1 for line in older)
-    return [*older, *_beginnings(before, left, count, lines), *lines[::-1]]
+    return [*_beginnings(before, left, count, lines), *lines[::-1]]
 
 
 def _beginnings(
