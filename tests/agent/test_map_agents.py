@@ -526,7 +526,7 @@ def test_a_maker_that_makes_no_agent_is_an_error_of_the_call():
         ConfigError, match=r"make_agent returned str\. It must return an Agent"
     ):
         mapped(tickets(2), lambda: "an agent")
-    with pytest.raises(ConfigError, match="workers=0"):
+    with pytest.raises(ConfigError, match="workers and samples can't be 0"):
         map_agents(make_agent, [], workers=0)
 
 
