@@ -110,7 +110,7 @@ class Agent:
         usual = _usual(provider, base_url, api_key)
         self.provider = usual.provider
         self.model_origin = usual.model_origin
-        """What named the model, such as an environment variable; empty if code did."""
+        """Source of the model's name, such as a variable; empty if code named it."""
         self.system = system or usual.system
         self.session = session or Session()
         self.engine = engine or usual.engine
@@ -129,7 +129,7 @@ class Agent:
         self.options = checked({**usual.options, **options})
         self.listener = listener
         self.meter = meter_of(budget)
-        """What was used of the agent's budget; None without one."""
+        """The agent's spending of its budget; None without one."""
         self._prepare_turns()
 
     def _prepare_turns(self) -> None:
@@ -137,7 +137,7 @@ class Agent:
         self.send = stream_with_retries
         """Sends a request and streams its reply; `map_agents` collects batches here."""
         self.compacts_later = False
-        """Whether the summary that is due after a turn is written on a thread while the
+        """True if the summary that is due after a turn is written on a thread while the
         caller goes on; the next turn uses it, or waits for it where it has to."""
         self.on_summary_ready: Callable[[], object] = _nothing
         """Called on that thread when `commit_background` has something to commit."""
@@ -214,7 +214,7 @@ class Agent:
 
     @property
     def recall(self) -> bool | None:
-        """Whether `recall` is offered; None where something is hidden."""
+        """True offers `recall`, None once something is hidden."""
         return self._tools.recall
 
     @recall.setter
@@ -223,7 +223,7 @@ class Agent:
 
     @property
     def context_tools(self) -> bool:
-        """Whether the tools `compact` and `context` are offered."""
+        """True if the tools `compact` and `context` are offered."""
         return self._tools.context_tools
 
     @context_tools.setter
@@ -236,7 +236,7 @@ class Agent:
 
     @property
     def is_answering(self) -> bool:
-        """Whether a turn or a change runs; another one would be refused."""
+        """True while a turn or a change runs; another one would be refused."""
         return self._lock.is_held
 
     def wait_until_idle(self, is_cancelled: Callable[[], bool]) -> None:
@@ -340,7 +340,7 @@ class Agent:
 
     @property
     def can_retry(self) -> bool:
-        """Whether the last turn has no whole answer, so that `retry` continues it."""
+        """True if the last turn has no whole answer, so that `retry` continues it."""
         return has_unfinished_turn(self.session.transcript)
 
     def chat(
@@ -432,7 +432,7 @@ class Agent:
         return answer
 
     def context_usage(self) -> ContextUsage:
-        """What the next request holds, part by part."""
+        """Contents of the next request, part by part."""
         return context_usage(self.session, self.engine.tracker, self.system, self.tools)
 
     def next_request(self) -> Request:
@@ -662,7 +662,7 @@ class Agent:
 def _usual(
     provider: Provider | str, base_url: str, api_key: str | ReadKey | None
 ) -> AgentSettings:
-    """What an agent is made of unless its arguments say otherwise."""
+    """Default parts of an agent, used where no argument says otherwise."""
     if isinstance(provider, str):
         return agent_settings(provider, base_url=base_url, api_key=api_key)
     if base_url or api_key:

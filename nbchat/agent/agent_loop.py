@@ -139,7 +139,7 @@ class TurnRunner:
 
     @property
     def _is_local(self) -> bool:
-        """Whether the model is the embedded one."""
+        """True if the model is the embedded one."""
         return self._agent.provider.name.startswith("local:")
 
     def _within_budgets(

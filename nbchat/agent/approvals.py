@@ -135,7 +135,7 @@ class Approvals:
     def __call__(
         self, call: Entry, *, tool: Tool | None = None, agent: object = None
     ) -> bool:
-        """Whether a call may run; blocks until the answer.
+        """Return whether a call may run; blocks until the answer.
 
         Raises Stopped on a stop, and PreviewFailed where a person could not see what
         the call would do.
@@ -270,7 +270,7 @@ class Approvals:
 
 
 def _key(call: Entry) -> str:
-    """What tells the calls of one turn apart, or says the same of equal ones."""
+    """Key of a call within its turn; equal calls have equal keys."""
     return f"{call.tool_id} {call.tool_name} {call.tool_args}"
 
 
@@ -351,7 +351,7 @@ def approvals_of(approve: object) -> Approvals | None:
 
 
 def checked_approve(approve: Approve) -> Approve:
-    """What may be an agent's `approve`; raises ConfigError for anything else."""
+    """Return an agent's `approve` argument; raises ConfigError if it's invalid."""
     is_function = callable(approve) and not isinstance(approve, type)
     if approve is None or isinstance(approve, bool) or is_function:
         return approve
@@ -371,7 +371,7 @@ def is_approved(
     agent: object,
     stop: threading.Event | None,
 ) -> bool:
-    """Whether a call may run; async functions are awaited, and only True approves."""
+    """Return whether a call may run; awaits async functions, and only True approves."""
     if isinstance(approve, bool):
         return approve
     ask: Callable[[], object] = partial(approve, call)

@@ -62,7 +62,7 @@ class Budget:
 
 
 class Meter:
-    """What has been used of a budget; safe for several threads.
+    """Spending of a budget so far; safe for several threads.
 
     Pickled, it becomes the meter of what is left.
     """
@@ -72,7 +72,7 @@ class Meter:
         self.used = Usage()
         self.steps = 0
         self.is_copy = False
-        """Whether it counts in another process than the first one."""
+        """True if it counts in another process than the first one."""
         self._seconds = 0.0
         self._running = 0
         self._began_at = 0.0
@@ -89,7 +89,7 @@ class Meter:
 
     @property
     def left(self) -> Budget:
-        """What may still be used."""
+        """The rest of the budget."""
         with self._lock:
             used = {
                 "dollars": self.used.dollars,
@@ -105,7 +105,7 @@ class Meter:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether nothing is left of one of the limits."""
+        """True if one of the limits is used up."""
         return 0 in self.left.limits.values()
 
     @contextmanager

@@ -304,7 +304,7 @@ class Compactor:
         return events.PinsChanged(session.pins, session.dropped_rules)
 
     def _asks_first(self) -> bool:
-        """Whether a person decides: not at the guard, where the window is full."""
+        """True if a person decides, except at the guard, where the window is full."""
         engine, session = self._agent.engine, self._agent.session
         guard = engine.tracker.limits.guard
         is_full = guard is not None and engine.tracker.context_tokens(session) >= guard
@@ -336,7 +336,7 @@ class Compactor:
             yield from self.run(plan, stop)
 
     def _start(self, plan: Plan) -> Callable[..., CompactionRun]:
-        """What begins to run a plan; takes the arguments `stop` and `on_usage`."""
+        """Function that starts a plan, with the arguments `stop` and `on_usage`."""
         base, agent = self._base_request(), self._agent
         agent.engine.tracker.request_options = agent.options
         return partial(
@@ -358,7 +358,7 @@ class Compactor:
         return None if plan.skip or plan.is_resize else plan
 
     def _can_wait(self, is_turn_over: bool) -> bool:  # noqa: FBT001  # as above
-        """Whether a summary is being written, and the chat may go on until then."""
+        """True while a summary is written during which the chat may go on."""
         background, tracker = self._background, self._agent.engine.tracker
         if background is None or not background.is_running:
             return False
@@ -380,7 +380,7 @@ class Compactor:
     def _has_shrunk(
         self, steps: Iterator[Step], stop: Flag | None
     ) -> Generator[Event, None, bool]:
-        """Whether one of the steps has changed the history; takes no more of them."""
+        """Take steps until one has changed the history; True if one has."""
         before = self._agent.session.history
         for step in steps:
             yield from step(stop)
@@ -434,7 +434,7 @@ class _AskedFor:
     focus: str
 
     def is_over(self, session: Session) -> bool:
-        """Whether the model has answered since, or another session is open."""
+        """True if the model has answered since, or another session is open."""
         return session is not self.session or any(
             session.usages.between(self.position, len(session.transcript))
         )
@@ -480,18 +480,18 @@ class BackgroundCompaction:
 
     @property
     def is_running(self) -> bool:
-        """Whether the summary is still being written."""
+        """True while the summary is being written."""
         return self.record is None and self._thread.is_alive()
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the covered part was changed, or compacted by another record."""
+        """True if the covered part was changed, or compacted by another record."""
         since = self.session.compactions[self._compactions :]
         return not all(each.is_immediate or each.is_attempt for each in since)
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was asked to end."""
+        """True if it was asked to end."""
         return self._stop.is_set()
 
     def cancel(self) -> None:

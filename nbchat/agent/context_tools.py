@@ -62,7 +62,7 @@ class ContextOwner(Protocol):
         """Count what is in each request: system prompt, tools and pins."""
 
     def context_usage(self) -> ContextUsage:
-        """What the next request holds, part by part."""
+        """Contents of the next request, part by part."""
 
     def compact_when_read(self, focus: str) -> None:
         """Compact once the model has read what is in the conversation by then."""
@@ -93,7 +93,7 @@ class ContextTools:
         )
         self.recall = recall
         self.context_tools = context_tools
-        """Whether `compact` and `context` are offered."""
+        """True if `compact` and `context` are offered."""
         self.own: tuple[Tool, ...] = ()
         """The tools that the agent was given."""
         self.replace(functions)
@@ -197,7 +197,7 @@ class ContextTools:
         )
 
     def _offers_recall(self, records: Iterable[Compaction]) -> bool:
-        """Whether to offer `recall`, as set or as these active compactions suggest.
+        """True if `recall` is set, or if these compactions hide something.
 
         If it is not set, models of known servers have it always. Others have it while
         something is compacted or shortened and there are other tools: then the server

@@ -98,7 +98,7 @@ def cell_output() -> "CellOutput":
 
 
 def is_watched() -> bool:
-    """Whether somebody may read what runs in a cell or a script as it appears.
+    """True if a person may read output while it appears, in a cell or a script.
 
     A run that takes no input is not watched: nbconvert, nbval, papermill.
     """
@@ -261,7 +261,7 @@ class Running(Protocol):
 
     @property
     def is_running(self) -> bool:
-        """Whether it still runs."""
+        """True while it runs."""
 
     def wait(self, timeout_seconds: float | None = None) -> object:
         """Block until it ends, or for so long."""

@@ -300,7 +300,7 @@ class MapRun:
 
     @property
     def _notes(self) -> Iterator[str]:
-        """What a person should know of the run."""
+        """Notes on the run for a person."""
         if self.problem:
             yield self.problem
         if not self.is_running:
@@ -337,12 +337,12 @@ class MapRun:
 
     @property
     def is_running(self) -> bool:
-        """Whether rows are being worked on."""
+        """True while rows are being worked on."""
         return self._thread is not None and self._thread.is_alive()
 
     @property
     def _is_complete(self) -> bool:
-        """Whether each row has a result; unknown for rows that cannot be counted."""
+        """True if each row has a result; False for rows that can't be counted."""
         return self.counts.total is not None and self.counts.over >= self.counts.total
 
     @property
@@ -479,7 +479,7 @@ class MapRun:
         return list(wanted.schema["properties"]) if wanted and is_record else ["value"]
 
     def estimate(self) -> "Estimate":
-        """What all rows together take; asks no model.
+        """Estimate what all rows take together; calls no model.
 
         Before the first rows by their length, with a range that is wide where there are
         tools; by what they took once five are done. Raises ConfigError where the rows
@@ -560,7 +560,7 @@ class MapRun:
 
     @property
     def _is_probing(self) -> bool:
-        """Whether the first row is asked alone."""
+        """True if the first row runs alone."""
         is_early = not self._executor and time.monotonic() < self._probe_end
         return is_early and not self._control.began.is_set()
 
@@ -660,7 +660,7 @@ class MapRun:
                 self._tell(self._on_error, result)
 
     def _ends_run(self, task: RowTask, result: Result) -> bool:
-        """Whether the other rows would fail as this one did; the run then stops.
+        """Return whether the other rows would fail as this one did; the run then stops.
 
         What has failed so is asked again when the run continues.
         """
@@ -947,7 +947,7 @@ def _duration(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run takes in all: the least and the most that is likely."""
+    """Estimated total of a run: the least and the most that is likely."""
 
     rows: int
     tokens: Sequence[int]
@@ -1120,7 +1120,7 @@ class BatchDriver:
             self._stop.wait(self._poll_seconds)
 
     def _has_arrived(self, batches: "Batches") -> bool:
-        """Whether a batch has ended; the replies that rows wait for are then read."""
+        """True if a batch has ended; replies that rows wait for are then read."""
         for batch_id, names in self._open.items():
             wanted = names & set(self._wanted)
             if not wanted:

@@ -59,7 +59,7 @@ Part = str | Callable[[Any], Any] | None
 """A field of a row, or a function of the row."""
 
 Failure = Literal["row", "passing", "lost", "setup", "account", "run"]
-"""What an error is about: this row, a server that may work soon, a dead worker, how
+"""Kind of failure: this row, a server that may work soon, a dead worker, how
 every row is asked, the key, or a run that stopped because its first rows failed so."""
 
 DOUBTS = ("failed", "disagrees", "repaired")
@@ -162,9 +162,9 @@ class Result:
     correction: Any = None
     """The value that a person has put in its place."""
     is_kept: bool = False
-    """Whether it is in the store, with its session."""
+    """True if it is in the store, with its session."""
     is_remote: bool = False
-    """Whether its usage was counted in another process."""
+    """True if its usage was counted in another process."""
 
     @property
     def usage(self) -> Usage:
@@ -213,7 +213,7 @@ class Result:
         return "repaired" if self.repairs else ""
 
     def has_ended(self, samples: int) -> bool:
-        """Whether the row is not asked again until somebody asks for that."""
+        """True if the row isn't asked again unless a retry is requested."""
         return self.failure != "run" and (
             bool(self.error) or len(self.others) + 1 >= samples
         )
@@ -271,14 +271,14 @@ class ResultStore(Protocol):
     def row_saver(
         self, session: Session, *, session_id: str, model: str
     ) -> RowAutosave:
-        """What saves a row's session; a new one gets the id."""
+        """The autosave of a row's session; a new session gets the id."""
 
     def known(self, session_ids: Sequence[str]) -> set[str]:
         """The sessions among these that are stored."""
 
 
 class Control:
-    """What stops the rows of a run; in another process only the budget's rest."""
+    """Stops the rows of a run; in another process only by the rest of the budget."""
 
     def __init__(self, meter: Meter | None) -> None:
         """`meter` counts for all rows together."""
@@ -287,7 +287,7 @@ class Control:
         self.began = Flag()
         """Set when a model has answered, or a row has ended."""
         self.refused_schemas: set[tuple[str, str]] = set()
-        """What one row has learned of the server, all others need not."""
+        """Models that have refused a schema, learned by one row for all."""
 
     def __reduce__(self) -> Any:
         """Send what is left of the budget."""
@@ -301,7 +301,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What all rows of a run share; each worker gets it with its row."""
+    """Settings that all rows of a run share; each worker gets them with its row."""
 
     name: str
     make_agent: MakeAgent
@@ -329,7 +329,7 @@ class RowTask:
     attempt: int = 0
     sample: int = 0
     is_new: bool = False
-    """Whether the store has no session of it."""
+    """True if the store has no session of it."""
 
     def __reduce__(self) -> Any:
         """Pickled with the code of functions that no module has, as a notebook's."""
@@ -591,7 +591,7 @@ def _known_result(
 
 
 def _used(turns: Sequence[Turn], task: RowTask) -> dict[str, Any]:
-    """What turns have cost, as fields of a result."""
+    """Usage and cost of turns, as fields of a result."""
     if not turns:
         return {}
     usage = sum((each.usage for each in turns), Usage())
@@ -628,7 +628,7 @@ def _new_agent(make_agent: MakeAgent, row: Row) -> Agent:
 
 
 def _takes_row(make_agent: Callable[..., object]) -> bool:
-    """Whether a function that makes an agent wants the row."""
+    """True if a function that makes an agent takes the row."""
     return any(
         each.default is each.empty and each.kind in (0, 1)
         for each in inspect.signature(make_agent).parameters.values()

@@ -82,7 +82,7 @@ class McpServer:
 
     @property
     def is_on_this_machine(self) -> bool:
-        """Whether its URL is of this machine, so that no proxy is asked for it."""
+        """True if its URL is on this machine, so that no proxy is used."""
         return bool(self.url) and is_loopback(urlsplit(self.url).hostname or "")
 
 
@@ -233,7 +233,7 @@ class McpServers:
         connection.close()
 
     def state(self, server: McpServer) -> ServerState:
-        """What a server offers now, or why it could not be reached."""
+        """Tools that a server offers now, or the reason why it can't be reached."""
         tools = self.connected.get(server.name)
         offered = None if tools is None else tuple(tools)
         problem = self.problems.get(server.name, "")
@@ -360,7 +360,7 @@ async def _session(server: McpServer) -> AsyncIterator[Any]:
 
 
 async def _transport(server: McpServer, stack: AsyncExitStack) -> Any:
-    """What a `mcp.Client` of version 2 connects to."""
+    """Argument from which an `mcp.Client` of version 2 connects."""
     if server.command:
         return _process(server, stack)
     if not (server.headers or server.is_on_this_machine):
@@ -424,7 +424,7 @@ def tool_line(tool: Tool) -> str:
 
 
 def annotation_text(listed: Any) -> str:
-    """What a server claims about a tool, in words."""
+    """A server's claims about a tool, in words."""
     annotations = getattr(listed, "annotations", None)
     claims = (
         words[0 if claimed else 1]

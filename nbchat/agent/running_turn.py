@@ -52,7 +52,7 @@ STOP_NOTES: dict[StopReason, str] = {
     "stopped": "Stopped before the end.",
     "budget": "Stopped because the budget is used up.",
 }
-"""What a person reads after an answer that is not a finished one."""
+"""Notes for a person after an answer that isn't finished."""
 
 NOT_STARTED = "not started: iterate it, or use agent.chat(...) or agent.ask(...)"
 
@@ -81,7 +81,7 @@ class Answer(str):
     events: tuple[Event, ...]
     """All events of the turn."""
     value: Any
-    """What the answer says as the type given as `output`; None after an early end."""
+    """The answer as the type given as `output`; None after an early end."""
 
     def __new__(
         cls,
@@ -292,7 +292,7 @@ class StopFlag(Flag):
         self._callers = callers
 
     def is_set(self) -> bool:
-        """Whether one of the two is set."""
+        """True if one of the two is set."""
         return super().is_set() or (
             self._callers is not None and self._callers.is_set()
         )
@@ -312,7 +312,7 @@ class StopFlag(Flag):
 
 @dataclass(frozen=True, slots=True)
 class TurnOptions:
-    """What holds for one turn."""
+    """Options of one turn."""
 
     stop: StopFlag
     output: OutputType | None = None
@@ -322,11 +322,11 @@ class TurnOptions:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether a budget is used up."""
+        """True if a budget is used up."""
         return any(meter.is_used_up for meter in self.meters)
 
     def problem(self, text: str) -> str:
-        """What is wrong with an answer; empty if it is valid."""
+        """The fault of an answer; empty if it is valid."""
         if self.output is None:
             return ""
         try:

@@ -55,7 +55,7 @@ class OutputType:
     read: Callable[[str], Any]
     """The value of a JSON text; raises InvalidValue."""
     is_wrapped: bool = False
-    """Whether the value is the property `value` of an object, as APIs demand one."""
+    """True if the value is wrapped in an object, as APIs demand, as `value`."""
 
     @property
     def instruction(self) -> str:

@@ -1,1 +1,1 @@
-"""What Jupyter sees: magics, cell output, the panel, the server extension."""
+"""Integration with Jupyter: magics, cell output, the panel, the server extension."""

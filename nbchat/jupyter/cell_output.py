@@ -91,7 +91,7 @@ Answer = Callable[[NotebookOutput], object]
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a command lists, as a cell shows it."""
+    """HTML of a command's table in a cell."""
 
     reply: CommandReplied
 
@@ -122,7 +122,7 @@ class Banner:
 
 @dataclass(frozen=True, slots=True)
 class KnownNotebook:
-    """What the model saw of the notebook, unasked: one line that unfolds."""
+    """The notebook context that was sent, as one line that unfolds."""
 
     text: str
 
@@ -251,7 +251,7 @@ def _show(event: ChatEvent, output: CellOutput) -> None:
 
 
 def _is_failure(event: ChatEvent) -> bool:
-    """Whether something was not done, or an answer is not whole."""
+    """True for an event that reports a failure or an incomplete answer."""
     if isinstance(event, SavingFailed):
         return not event.is_resolved
     return isinstance(event, CompactionFailed | TurnFinished)

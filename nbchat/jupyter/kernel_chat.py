@@ -88,7 +88,7 @@ RULES_ANSWER = (
 )
 
 BESIDE_TARGET = "nbchat-side"
-"""What the extension of JupyterLab listens to."""
+"""Comm target of the JupyterLab extension."""
 
 HOW_TO_OPEN_BESIDE = (
     "The chat opens beside the notebook in JupyterLab and Notebook 7, if nbchat is "
@@ -170,7 +170,7 @@ class KernelChat:
         self.commands.allow = self._allow
         self.commands.plan_changes = self._plan_changes
         self._is_in_cell = False
-        """Whether the turn of a cell runs."""
+        """True while a cell's turn runs."""
         self._turns: dict[str, tuple[Session, int]] = {}
         """Session and position of the message that each cell has sent, by cell id."""
         config.observe(self._apply_settings, names=list(config.traits(config=True)))
@@ -416,7 +416,7 @@ class KernelChat:
         return {} if tells and self._context_mode == "on" else own_variables(shell)
 
     def _known_notebook(self) -> NotebookContext | None:
-        """What requests tell of the notebook; None without a shell."""
+        """The context that requests add about the notebook; None without a shell."""
         if self._contents is None:
             return None
         self._contents.cell_at = self._cell_at
@@ -446,7 +446,7 @@ class KernelChat:
             context.confirm(provider)
 
     def _live_context(self, agent: Agent) -> str:
-        """What a request ends with: the notebook as it is now."""
+        """The current state of the notebook, which ends each request."""
         if self.context is None:
             return ""
         tracker = agent.engine.tracker
@@ -578,7 +578,7 @@ class KernelChat:
         return ALLOWED[self._allowed]
 
     def _permits(self, call: Entry, tool: Tool | None) -> bool:
-        """Whether a call of the notebook's tools needs no person, as they allowed."""
+        """True if the person has allowed this call of a notebook tool in advance."""
         if self._allowed == "ask" or tool not in self.notebook.tools or tool is None:
             return False
         is_edit = tool.name == "edit_notebook" and not effect_of(tool, call)
@@ -629,7 +629,7 @@ def other_model_line(session: Session, model: str) -> str:
 
 
 def _attached_line(attached: Attachment, tokens: int) -> str:
-    """What was attached; with secrets in it, the text that is sent."""
+    """One line about an attachment; for `@!name`, also the text that is sent."""
     hidden = attached.hidden
     secrets = f", {hidden} hidden as possible secrets" if hidden else ""
     name = terminal_text(attached.mention.text)
@@ -641,7 +641,7 @@ def _attached_line(attached: Attachment, tokens: int) -> str:
 
 
 def _is_confirmed(named: Iterable[Mention]) -> bool:
-    """Whether the person wants to attach what may be from a pasted text.
+    """Ask the person before attaching names that may come from pasted text.
 
     Without somebody to ask, as when a notebook is run by a program, nothing is.
     """

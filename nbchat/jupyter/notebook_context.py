@@ -90,7 +90,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What the page tells of the notebook's cells."""
+    """The notebook's cells as the page reports them."""
 
     cells: tuple[Cell, ...]
     selected: int = 0
@@ -108,7 +108,7 @@ class Page(Protocol):
 
 @dataclass
 class NotebookContext:
-    """What the model sees of one notebook, and what its person has left out."""
+    """The context of one notebook, without the parts that its person has left out."""
 
     contents: ShellContents
     mode: Callable[[], str]
@@ -123,14 +123,14 @@ class NotebookContext:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_confirmed(self, provider: str) -> bool:
-        """Whether the block may go to this provider: the first one, or after a yes."""
+        """True for the first provider, and for one that the person agreed to."""
         kind = provider.partition(":")[0]
         with self._lock:
             self._provider = self._provider or kind
             return self._provider == kind
 
     def is_sent_to(self, provider: str) -> bool:
-        """Whether requests to this provider end with the block."""
+        """True if requests to this provider end with the block."""
         return self.mode() != "off" and self.is_confirmed(provider)
 
     def confirm(self, provider: str) -> None:
@@ -205,7 +205,7 @@ class NotebookContext:
 
 
 def outline_of(page: PageRequests) -> Outline | None:
-    """What the page tells of its cells within a second; None if it does not."""
+    """The cells as the page reports them; None without an answer within a second."""
     until = time.monotonic() + PAGE_SECONDS
     answer = page.ask_soon("outline", seconds=PAGE_SECONDS)
     if answer is None:
@@ -259,7 +259,7 @@ def _cell_line(cell: Cell) -> str:
 
 
 def _state(cell: Cell) -> str:
-    """What the last run of a code cell means for it."""
+    """State of a code cell since its last run."""
     if cell.kind != "code":
         return ""
     states = {
@@ -272,7 +272,7 @@ def _state(cell: Cell) -> str:
 
 
 def _is_told(name: str, value: object) -> bool:
-    """Whether a variable is the person's data, not a part of this chat."""
+    """True if a variable is the person's data, not a part of this chat."""
     return is_fit(name, value) and not type_name(type(value)).startswith("nbchat.")
 
 

@@ -80,7 +80,7 @@ class SharedNotebook:
         self._find_page = find_page
 
     def answer(self, request: Mapping[str, Any]) -> str:
-        """What another agent asks for, as text; raises NbchatError."""
+        """Run a tool for another agent and return text; raises NbchatError."""
         name, given = request.get("tool"), request.get("arguments")
         arguments = given if isinstance(given, dict) else {}
         self._find_page()

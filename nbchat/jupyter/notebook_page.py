@@ -41,7 +41,7 @@ NOTHING: Details = MappingProxyType({})
 
 
 class Reply:
-    """What a view answers to one request."""
+    """Answer of a view to one request."""
 
     def __init__(
         self, token: str, view: str, arrived: "queue.SimpleQueue[NotebookAnswer]"
@@ -78,9 +78,9 @@ class PageRequests:
         self._view = ""
         """Where the person typed or approved last."""
         self._is_told = False
-        """Whether the model knows that another page shows other sources."""
+        """True once the model was told that another page shows other sources."""
         self._finds: dict[str, dict[str, NotebookAnswer]] = {}
-        """What views have answered, also late, when one was sought last."""
+        """Answers of views to the last search for one, including late ones."""
 
     def stay_with(self, view: str) -> None:
         """Act from now on in the view where the person has typed or approved."""
@@ -145,7 +145,7 @@ class PageRequests:
         return self._view
 
     def is_there(self, view: str) -> bool:
-        """Whether a view still answers."""
+        """True if a view still answers."""
         until = time.monotonic() + self._find_seconds
         with self._sent("find", "", {}) as reply:
             while (answer := reply.wait(until - time.monotonic())) is not None:

@@ -115,7 +115,7 @@ class CellEdit:
     """The cell above a new or a moved one; None for the top."""
     kind: CellKind = "code"
     is_by_person: bool = False
-    """Whether a person has edited the source before approving it."""
+    """True if a person edited the source before approving it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class NotebookTools:
         self._read: dict[str, str] = {}
         """The source of each cell, by its id, as the model has read it last."""
         self._edits: dict[_Wanted, CellEdit] = {}
-        """What a person saw before approving, by the arguments of the call."""
+        """Previews that a person approved, by the arguments of the call."""
         self._codes: dict[str, str] = {}
         """The code that a person saw before approving, by cell."""
         self._view_of_run = ""
@@ -279,7 +279,7 @@ class NotebookTools:
         return "\n".join(lines)
 
     def _proposal(self, changes: Sequence[Proposed]) -> Preview:
-        """What a person sees: each change as its own card would show it."""
+        """Preview for a person: each change as on its own card."""
         shown = list[str]()
         for number, each in enumerate(changes, 1):
             preview = self._edit_preview(**each)
@@ -422,7 +422,7 @@ class NotebookTools:
         kind: CellKind = "code",
         run: bool = False,
     ) -> Preview:
-        """What a person sees: the lines that change."""
+        """Preview for a person: the lines that change."""
         if run:
             self._refuse_in_cell()
         wanted = _Wanted(change, cell, source, old, after, kind)
@@ -515,7 +515,7 @@ class NotebookTools:
         return "other code"
 
     def _ran(self, answer: NotebookAnswer, *, is_over: bool) -> str:
-        """What a cell has put out, below its place."""
+        """Output of a cell, below a line that names the cell."""
         (cell,) = answer.cells
         text = without_secrets(_outputs_text(cell, RUN_CHARACTERS))[0] or "no output"
         state = "" if is_over else "\nstill running; interrupt, or read it later"
@@ -532,7 +532,7 @@ class NotebookTools:
         return found
 
     def _run_preview(self, cells: Sequence[str], **_waiting: int) -> Preview:
-        """What a person sees: the code that will run."""
+        """Preview for a person: the code that will run."""
         self._refuse_in_cell()
         answers = [self._asked("read", {"cell": cell}) for cell in cells]
         found = [answer.cells[0] for answer in answers]
@@ -622,7 +622,7 @@ def _with_secrets(before: str, source: str) -> str:
 
 
 def _preview(edit: CellEdit, *, run: bool) -> Preview:
-    """What a person sees before a change."""
+    """Preview of a change for a person."""
     then = ", and runs it" if run else ""
     place = f"below {_name(edit.after)}" if edit.after else "at the top"
     language = "python" if edit.kind == "code" else "markdown"
@@ -650,7 +650,7 @@ def _preview(edit: CellEdit, *, run: bool) -> Preview:
 
 
 def _effect_of_edit(*, run: bool = False, **_others: object) -> str:
-    """Whether an edit also runs code: always approving edits never covers runs."""
+    """True if an edit also runs code: always approving edits never covers runs."""
     return "run" if run else ""
 
 
@@ -687,7 +687,7 @@ def _line(cell: NotebookCell, *, is_selected: bool) -> str:
 
 
 def _outputs_text(cell: NotebookCell, limit: int) -> str:
-    """What a cell has put out, in order; an error's message comes first too.
+    """Outputs of a cell in order. An error's message is repeated first.
 
     Of what is long an error keeps most. Of a progress bar the last state is shown.
     """

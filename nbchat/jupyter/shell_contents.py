@@ -18,7 +18,7 @@ from nbchat.chat.attachments.short_repr import short_repr
 
 
 def contents_of_notebook() -> "ShellContents | None":
-    """What the notebook that this runs in has; None outside of IPython."""
+    """Variables, cells and errors of this notebook; None outside of IPython."""
     shell = get_ipython()
     return None if shell is None else ShellContents(shell)
 
@@ -171,7 +171,7 @@ def _output(history: Any, number: int) -> str:
 
 
 def _is_for_chat(source: str) -> bool:
-    """Whether a cell sent a message, or only showed the panel."""
+    """True if a cell sent a message or only showed the panel."""
     lines = source.strip().splitlines()
     is_message = bool(lines) and lines[0].startswith("%%chat")
     return (

@@ -125,7 +125,7 @@ class ChatUI(anywidget.AnyWidget):
         help="Whether the model may use the notebook's cells; None: no menu entry.",
     )
     _is_shown = False
-    """Whether a cell has shown the panel, and no view has opened since."""
+    """True if a cell has shown the panel and no view has opened since."""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ class ChatUI(anywidget.AnyWidget):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a turn runs or a message is queued."""
+        """True while a turn runs or a message is queued."""
         return self._runner.is_busy
 
     def ask(self, text: str) -> None:
@@ -372,7 +372,7 @@ class ChatUI(anywidget.AnyWidget):
     def _attachments(
         self, text: str, previews: Collection[str], pasted: Collection[str]
     ) -> LoadAttachments:
-        """What a text mentions, as its author has seen it; loaded in its turn."""
+        """Attachments of a text, as its author saw them; loaded during the turn."""
         if self._resolver is None:
             return tuple
         return partial(self._previews.entries, text, previews, pasted)
@@ -426,7 +426,7 @@ class OwnCommands:
 
     @staticmethod
     def contents() -> Resolver | None:
-        """What a message can attach from the notebook."""
+        """Resolver of the names that a message can attach from the notebook."""
         return contents_of_notebook()
 
     def help_lines(self) -> Mapping[str, str]:

@@ -89,7 +89,7 @@ class PanelState:
         self._transcript = TranscriptView(clock)
         self._agent: ShownAgent | None = None
         self._measured: tuple[object, ...] = ()
-        """What the header was read from last; the same is not read again."""
+        """Inputs of the last header, which is made again only if they change."""
         self._state: dict[str, Any] = {
             **_starting_state(),
             "chat_id": chat_id,
@@ -336,7 +336,7 @@ class PanelState:
 
 
 def _starting_state() -> dict[str, Any]:
-    """What is shown before there is an agent."""
+    """State of the panel before there is an agent."""
     return {
         "phase": "starting",
         "model": "",
@@ -368,7 +368,7 @@ def _summary(record: Compaction | None) -> dict[str, Any] | None:
 
 
 def _spent(session: Session) -> str:
-    """What the session cost, compactions apart; empty before the first answer."""
+    """Usage, and the part for compactions; empty before the first answer."""
     usage = session.usage
     text = usage_text(usage) if usage.total_tokens else ""
     if not (text and session.compactions):

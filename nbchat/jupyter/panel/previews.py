@@ -62,12 +62,12 @@ class Previews:
         return Mentioned(tuple(chips))
 
     def _mentions(self, text: str, pasted: Collection[str]) -> list[Mention]:
-        """What the person has typed, without what is in pasted texts."""
+        """The text that the person typed, without pasted text."""
         spans = prompt_entry(text, pasted).pasted
         return mentions(text, self._resolver, pasted=spans)
 
     def _is_there(self, mention: Mention) -> bool:
-        """Whether typing this would attach something."""
+        """True if typing this would attach something."""
         try:
             return self._attached(mention) is not None
         except AttachmentError:

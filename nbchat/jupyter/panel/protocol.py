@@ -306,7 +306,7 @@ class Mentions(Question):
 
 @dataclass(frozen=True, slots=True)
 class Knows(Question):
-    """What the model is told of the notebook, unasked; answered with known.
+    """Ask for the notebook context that is sent to the model; answered with known.
 
     `left_out` are parts that the person leaves out from now on, null for no change, and
     `agrees` says that the provider of now may be told.
@@ -420,7 +420,7 @@ class KeptCell:
 
 @dataclass(frozen=True, slots=True)
 class NotebookAnswer:
-    """What a view found or did in its notebook; `problem` says why it did not.
+    """Result of a request to the notebook; `problem` says why it failed.
 
     With a `problem`, `cells` may hold the cell as it is now. `total` counts all cells,
     `selected` is the id of the one that is selected. Two views of a notebook with the
@@ -443,7 +443,7 @@ class NotebookAnswer:
 Said = Send | Branch
 
 Request = Send | Branch | Stop | Withdraw | Approve | Deny | UndoCells | Compact
-"""What a user asks for."""
+"""Requests of a person to the chat."""
 
 ViewToKernel = (
     Hello
@@ -497,7 +497,7 @@ class Refused(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Planned(Answer):
-    """What a compaction would do; `skip` says why there would be none."""
+    """Preview of a compaction; `skip` says why there would be none."""
 
     messages: Amount
     summarized: Amount
@@ -699,7 +699,7 @@ class ModelsPage(Answer):
 
 @dataclass(frozen=True, slots=True)
 class ServerModels(Answer):
-    """What a server says it has; `problem` says in one line why it has none.
+    """Models that a server lists; `problem` says in one line why there are none.
 
     `variable` names the provider's key where a person may send that to the server.
     """
@@ -837,7 +837,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Mentioned(Answer):
-    """What a message attaches."""
+    """Attachments of a message."""
 
     chips: tuple[Chip, ...]
 
@@ -854,7 +854,7 @@ class KnownPart:
 
 @dataclass(frozen=True, slots=True)
 class Known(Answer):
-    """What each request ends with, exactly; `text` is empty if nothing is told.
+    """The exact block that ends each request; `text` is empty if nothing is sent.
 
     `asks_for` is a provider that is told nothing before the person agrees.
     """
@@ -917,7 +917,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class StartOptions(Answer):
-    """What an empty chat offers."""
+    """Providers, the trial model and suggestions for an empty chat."""
 
     providers: tuple[ProviderKey, ...]
     trial: Trial

@@ -49,7 +49,7 @@ def schema() -> Schema:
 
 
 def text() -> str:
-    """What the file holds, with one definition a line."""
+    """Content of the file, with one definition a line."""
     head, definitions = (
         json.dumps({**schema(), "$defs": {}}, indent=1),
         schema()["$defs"],

@@ -95,7 +95,7 @@ class UseKey(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """What the views of one panel may ask, and where the answers come from."""
+    """Queries of the views of one panel, with the functions that answer them."""
 
     previews: Previews
     commands: CommandList
@@ -245,7 +245,7 @@ REFERENCES = {
     "image:": "A picture: a path, a figure or an image",
     "error": "The last error, with its cell and values",
 }
-"""What `@` can name besides variables."""
+"""Kinds of `@` mentions besides variables."""
 
 
 FIX = "@error\n\nWhat went wrong here, and how do I fix it?"
@@ -284,7 +284,7 @@ def _server(server: ServerState) -> protocol.Server:
 def completions(
     commands: Mapping[str, str], resolver: Resolver | None
 ) -> protocol.Completions:
-    """What can follow `/` and `@`: commands with help, names with types, no values.
+    """Completions after `/` and `@`: commands with help, names with types, no values.
 
     Kinds of references come first, then variables, the newest first.
     """
@@ -432,7 +432,7 @@ def models_page(
 
 
 def server_models(models: "Models", asked: protocol.AskServer) -> protocol.ServerModels:
-    """What a server says it has."""
+    """Models that a server lists."""
     found = models.served(
         asked.provider, asked.address, asked.key, sends_key=asked.sends_key
     )
@@ -519,7 +519,7 @@ def context_parts(agent: Agent) -> protocol.ContextParts:
 def notebook_known(
     agent: Agent, notebook: "NotebookContext | None", asked: protocol.Knows
 ) -> protocol.Known:
-    """What requests tell of the notebook, after what the person changes."""
+    """The notebook context after the person's changes to it."""
     if notebook is None:
         return protocol.Known(text="", tokens=0, parts=(), asks_for="", is_off=True)
     name, tracker = agent.provider.name, agent.engine.tracker
@@ -783,7 +783,7 @@ def session_text(
 
 
 def _is_shown(entry: Entry) -> bool:
-    """Whether an entry has anything to show."""
+    """True if an entry has anything to show."""
     return entry.role != "thinking" or bool(entry.content)
 
 

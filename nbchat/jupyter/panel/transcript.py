@@ -69,7 +69,7 @@ from nbchat.rendering.markdown import markdown_html
 from nbchat.rendering.plain_text import displayable
 
 Operation = dict[str, Any]
-"""What a view does to come up to date; the module `protocol` describes each."""
+"""Updates that bring a view up to date; described in the module `protocol`."""
 
 PAGE_ITEMS = 20
 
@@ -163,7 +163,7 @@ class Banners:
         self._proposed: int | None = None
         """The item that asks whether to compact, if one does."""
         self.notifies = True
-        """Whether automatic compactions have a banner."""
+        """True if automatic compactions have a banner."""
 
     def clear(self) -> None:
         """Forget all."""
@@ -392,7 +392,7 @@ class TranscriptView:
         self._shown = 0
         """How many entries of the session are shown; the one index kept here."""
         self._has_cost = False
-        """Whether the newest turn has its line of costs."""
+        """True if the newest turn has its line of costs."""
         self._cells: dict[int, int] = {}
         """Items that say what a turn changed in the notebook, by where it begins."""
         self.turn_began: float | None = None
