@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from nbchat.compaction.plan import Headroom, Plan, fields_before
 from nbchat.compaction.policies import Policy
-from nbchat.compaction.pruning.old_outputs import Pruning, record_of
+from nbchat.compaction.pruning.outputs import Pruning, record_of
 from nbchat.compaction.summary_format import escape
 from nbchat.conversation.entries import (
     EXCLUDED,

@@ -27,7 +27,7 @@ from nbchat.compaction.plan import (
     make_plan,
 )
 from nbchat.compaction.policies import Policy, ShapeChoice
-from nbchat.compaction.pruning.old_outputs import (
+from nbchat.compaction.pruning.outputs import (
     TARGET_SHARE,
     make_pruning,
     newest_shortened,

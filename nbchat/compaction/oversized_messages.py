@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from nbchat.compaction.plan import unread_cut
 from nbchat.compaction.policies import LEAST_TOKENS, Policy
-from nbchat.compaction.pruning.old_outputs import Pruning, record_of, with_note
+from nbchat.compaction.pruning.outputs import Pruning, record_of, with_note
 from nbchat.compaction.shortening import shorten_to_tokens
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session

@@ -61,8 +61,7 @@ from nbchat.providers.model_info_from_server import (
     with_listed,
 )
 from nbchat.providers.provider_table import Service
-from nbchat.providers.refused_content import RefusedContent, Trial
-from nbchat.providers.refused_parameters import Adaptations
+from nbchat.providers.refused_content import Adaptations, RefusedContent, Trial
 from nbchat.providers.request_options import (
     RequestOptions,
     checked,

@@ -8,7 +8,7 @@ import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
-from nbchat.compaction.pruning.old_outputs import make_pruning
+from nbchat.compaction.pruning.outputs import make_pruning
 from nbchat.conversation.entries import EXCLUDED_TEXT, Entry
 from nbchat.conversation.events import Compacted, CompactionUndone, Event
 from nbchat.conversation.session import Session

@@ -8,7 +8,7 @@ from driving import finished
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS, Policy
-from nbchat.compaction.pruning.old_outputs import newest_shortened
+from nbchat.compaction.pruning.outputs import newest_shortened
 from nbchat.compaction.triggers.triggers import Limits
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import Compacted, CompactionFailed, TurnFailed

@@ -13,7 +13,7 @@ from nbchat.conversation.tools import tool
 from nbchat.errors import ProviderError, RequestRefused
 from nbchat.providers.base import Request
 from nbchat.providers.openai_chat import OpenAIProvider
-from nbchat.providers.refused_parameters import Adaptations
+from nbchat.providers.refused_content import Adaptations
 from nbchat.providers.tokens import TokenCounter
 
 WIRE = OpenAIDialect()

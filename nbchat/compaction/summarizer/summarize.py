@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from nbchat.compaction.compaction_record import Outcome
 from nbchat.compaction.policies import Shape, ShapeChoice
-from nbchat.compaction.summarizer.fact_check import check_facts
+from nbchat.compaction.summarizer.fact_check import Sources, check_facts
 from nbchat.compaction.summarizer.prompts import SAMPLE, Assignment, instruction
 from nbchat.compaction.summarizer.reply_validation import (
     Source,
@@ -36,7 +36,6 @@ from nbchat.compaction.summarizer.requests import (
     SummaryStep,
     plain_steps,
 )
-from nbchat.compaction.summarizer.source_index import Sources
 from nbchat.compaction.summarizer.structured_summary import (
     StructuredAnswer,
     as_text,

@@ -9,7 +9,7 @@ from PIL import Image
 from nbchat import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
-from nbchat.compaction.pruning.arriving_outputs import bounded
+from nbchat.compaction.pruning.outputs import bounded
 from nbchat.providers.base import user_text
 from nbchat.providers.tokens import TokenCounter
 from nbchat.testing import ScriptedProvider, calls, says

@@ -16,8 +16,8 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.exact_json import parsed
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.pruning.json_outline import outline
-from nbchat.compaction.pruning.old_outputs import make_pruning, prune_text
 from nbchat.compaction.pruning.output_kinds import ANSWER_TOKENS, shortened
+from nbchat.compaction.pruning.outputs import make_pruning, prune_text
 from nbchat.conversation.entries import FAILED, Compaction, Entry
 from nbchat.conversation.events import Compacted, CompactionUndone
 from nbchat.conversation.session import Session

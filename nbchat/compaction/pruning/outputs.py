@@ -1,27 +1,36 @@
-"""Shorten old tool outputs without a model.
+"""Shorten tool outputs without a model: each as it arrives, and old ones.
 
-A pruning is a record like a summary: the transcript keeps every output whole, and the
-model sees some of them shortened. Each of these ends with a line that says how much is
-missing and how to recall it. Pruning breaks the prompt cache, so it must save enough.
+As it arrives, in every policy and for every tool, a text is whole up to 8,000 tokens
+and 500 lines. A longer one keeps head and tail; a failed call its last 60 lines and
+stderr. A call has failed by its error mark or exit status, never by words in its output.
+
+A pruning of old outputs is a record like a summary: the transcript keeps every output
+whole, and the model sees some of them shortened. Each of these ends with a line that
+says how much is missing and how to recall it. Pruning breaks the prompt cache, so it
+must save enough.
 """
 
 import re
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from nbchat.compaction.exact_json import parsed, written
+from nbchat.compaction.exit_status import ends_in_failure, reports_failure
 from nbchat.compaction.policies import Policy
-from nbchat.compaction.pruning.arriving_outputs import bounded
 from nbchat.compaction.pruning.output_kinds import (
     SMALL_TOKENS,
+    Count,
     shortened,
     shortened_at_once,
 )
+from nbchat.compaction.shortening import shorten_to_tokens
 from nbchat.conversation.entries import RETRIEVAL, Compaction, Entry
 from nbchat.conversation.search_index import TOOL_NAME
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import calls_by_result, safe_cuts
-from nbchat.providers.tokens import TokenCounter
+from nbchat.providers.tokens import TokenCounter, most_tokens
 
 UNTOUCHED_UNITS = 3
 """Newest units whose outputs stay whole: the model is still using them."""
@@ -178,3 +187,59 @@ def record_of(
         kind="pruning",
         replacements=pruning.replacements,
     )
+
+
+WHOLE_TOKENS, WHOLE_LINES = 8_000, 500
+"""Up to these a text is whole: a file, or the output of a run of all tests."""
+
+BOUNDED_TOKENS = 4_000
+"""The tokens that are left of a longer text."""
+
+FAILED_LINES, FAILED_TOKENS = 60, 2_500
+"""Last lines of a failed call that stay, and their most tokens."""
+
+
+def bounded(text: str, count: Count, *, is_failed: bool = False) -> str:
+    """The text, or what of a long one shows most."""
+    is_long = text.count("\n") >= WHOLE_LINES
+    if most_tokens(text) <= (BOUNDED_TOKENS if is_long else WHOLE_TOKENS):
+        return text
+    size = count(text)
+    if size <= BOUNDED_TOKENS or (size <= WHOLE_TOKENS and not is_long):
+        return text
+    value = parsed(text)
+    if reports_failure(value, in_lists=True):
+        text, is_failed = written(_with_ends(value, count)), True
+        if count(text) <= BOUNDED_TOKENS:
+            return text
+    if not is_failed and not ends_in_failure(text):
+        return shorten_to_tokens(text, BOUNDED_TOKENS, count)
+    lines = text.splitlines()
+    tail = shorten_to_tokens("\n".join(lines[-FAILED_LINES:]), FAILED_TOKENS, count)
+    left = BOUNDED_TOKENS - count(tail)
+    head = shorten_to_tokens("\n".join(lines[:-FAILED_LINES]), left, count)
+    return "\n".join(filter(None, (head, tail)))
+
+
+def _with_ends(value: Any, count: Count) -> Any:
+    """A result whose texts are cut to their last lines; stderr has the most room."""
+    if isinstance(value, list):
+        return [_with_ends(each, count) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _end(each, count, tokens=FAILED_TOKENS if key == "stderr" else 1_000)
+        if type(each) is str
+        else _with_ends(each, count)
+        for key, each in value.items()
+    }
+
+
+def _end(text: str, count: Count, *, tokens: int) -> str:
+    """The last lines of a text, within some tokens."""
+    if count(text) <= tokens:
+        return text
+    lines = text.splitlines()
+    left_out = len(lines) - FAILED_LINES
+    tail = shorten_to_tokens("\n".join(lines[-FAILED_LINES:]), tokens, count)
+    return f"[{left_out:,} lines omitted]\n{tail}" if left_out > 0 else tail
