@@ -11,7 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from nbchat.conversation.cell_changes import CellChange, CellState
-from nbchat.conversation.secret_masking import HIDDEN, without_secrets
+from nbchat.conversation.secret_masking import (
+    HIDDEN,
+    without_secrets,
+    without_secrets_in,
+)
 
 Outcome = Literal["restored", "same", "edited", "deleted", "hidden"]
 """An undo's effect on a cell: nothing if it is the same as before, if the person has
@@ -153,18 +157,7 @@ def _masked_state(state: CellState | None) -> CellState | None:
 
 
 def _masked_json(text: str) -> str:
-    return json.dumps(_masked(json.loads(text)), ensure_ascii=False)
-
-
-def _masked(value: object) -> object:
-    """A JSON value with the secrets in its strings hidden."""
-    if isinstance(value, str):
-        return without_secrets(value)[0]
-    if isinstance(value, list):
-        return [_masked(each) for each in value]
-    if isinstance(value, dict):
-        return {name: _masked(each) for name, each in value.items()}
-    return value
+    return json.dumps(without_secrets_in(json.loads(text)), ensure_ascii=False)
 
 
 def _source(state: CellState | None) -> str:

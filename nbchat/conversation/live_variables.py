@@ -206,12 +206,12 @@ def _described(value: object) -> _Description:
 
 def _of_library(value: object) -> _Description:
     for module, name, describe in _KNOWN:
-        if type(value) is _attribute(module, name):
+        if type(value) is member(module, name):
             return describe(value)
     return _Description(type_name(type(value)))
 
 
-def _attribute(module: str, name: str) -> object:
+def member(module: str, name: str) -> object:
     """A member of a module that is imported, without what would import more."""
     return vars(sys.modules[module]).get(name) if module in sys.modules else None
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from nbchat.conversation.entries import Entry, Span
-from nbchat.conversation.secret_masking import HIDDEN, secret_spans, with_hidden
+from nbchat.conversation.secret_masking import HIDDEN, places, secret_spans, with_hidden
 
 SHORTEST_PART = 8
 """Characters of a line or sentence by which a changed paste is recognised."""
@@ -120,19 +120,12 @@ def _found(text: str, pasted: str) -> Iterator[Span]:
     whole = pasted.replace("\r\n", "\n").strip()
     if not whole:
         return
-    if spans := list(_occurrences(text, whole)):
+    if spans := list(places(text, whole)):
         yield from spans
         return
     for part in dict.fromkeys(map(str.strip, _SENTENCE_END.split(whole))):
         if len(part) >= SHORTEST_PART:
-            yield from _occurrences(text, part)
-
-
-def _occurrences(text: str, part: str) -> Iterator[Span]:
-    start = text.find(part)
-    while start >= 0:
-        yield start, start + len(part)
-        start = text.find(part, start + len(part))
+            yield from places(text, part)
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:

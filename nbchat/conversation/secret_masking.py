@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
 from nbchat.conversation.entries import Span
 
@@ -460,7 +461,7 @@ def _searched(text: str) -> Iterator[Span]:
 
 def _logins(text: str) -> Iterator[Span]:
     """Where passwords are before the `@` of a host, in addresses without a scheme."""
-    for at, _ in _places(text, "@"):
+    for at, _ in places(text, "@"):
         before = text[max(0, at - LONGEST_LOGIN) : at]
         if before and not before[-1].isspace():
             word = before.split()[-1]
@@ -478,7 +479,8 @@ def _is_in_cell(name: str, value: str) -> bool:
     return _CERTAIN.fullmatch(name) is not None or is_mixed(value)
 
 
-def _places(text: str, value: str) -> Iterator[Span]:
+def places(text: str, value: str) -> Iterator[Span]:
+    """Where a text occurs in another, without overlaps."""
     start = text.find(value)
     while start >= 0:
         yield start, start + len(value)
@@ -493,6 +495,23 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
         else:
             merged.append((start, stop))
     return merged
+
+
+def without_secrets_in(value: Any) -> Any:
+    """A JSON value with the secrets in its texts hidden, by their names too."""
+    match value:
+        case str():
+            return without_secrets(value)[0]
+        case list():
+            return [without_secrets_in(each) for each in value]
+        case dict():
+            return {
+                name: HIDDEN
+                if isinstance(each, str) and is_secret_name(name)
+                else without_secrets_in(each)
+                for name, each in value.items()
+            }
+    return value
 
 
 @lru_cache(1_000)
@@ -524,7 +543,7 @@ def _of_environment(text: str) -> Iterator[Span]:
     for value in values:
         for form in (value, *_base64_forms(value)):
             if form in text:
-                yield from _places(text, form)
+                yield from places(text, form)
             elif form in solid:
                 broken = r"\\?\s*".join(map(re.escape, form))
                 yield from (found.span() for found in re.finditer(broken, text))

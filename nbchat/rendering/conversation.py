@@ -7,13 +7,11 @@ notebook only on request.
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.secret_masking import (
-    HIDDEN,
-    is_secret_name,
     without_secrets,
+    without_secrets_in,
 )
 from nbchat.conversation.session import Session
 from nbchat.rendering.banners import CELL_STYLE, compaction_html, compaction_text
@@ -84,24 +82,8 @@ def _without_secrets(part: Entry | Compaction) -> Entry | Compaction:
     if not has_data or (part.role == "user" and not part.is_text_file):
         return part._replace(content=content)
     return part._replace(
-        content=content, tool_args=json.dumps(_masked_value(part.arguments))
+        content=content, tool_args=json.dumps(without_secrets_in(part.arguments))
     )
-
-
-def _masked_value(value: Any) -> Any:
-    match value:
-        case str():
-            return _masked(value)
-        case list():
-            return [_masked_value(each) for each in value]
-        case dict():
-            return {
-                name: HIDDEN
-                if isinstance(each, str) and is_secret_name(name)
-                else _masked_value(each)
-                for name, each in value.items()
-            }
-    return value
 
 
 def _masked(text: str) -> str:

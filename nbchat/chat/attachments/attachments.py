@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from nbchat.chat.attachments.failures import without_colours
 from nbchat.chat.attachments.file_preview import TABLE_TOKENS, FileText, file_text
 from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
 from nbchat.chat.attachments.short_repr import attributes_of, comes_from
@@ -40,7 +41,6 @@ REASON_LIMIT = 200
 """Characters shown of an error that matplotlib or PIL raised."""
 
 _BASE = re.compile(r"[^\W\d]\w*")
-_COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 
 # Only parts of these are looked up, by literal keys, so that no code of the user runs.
 _CONTAINERS = (list, tuple, dict, str, bytes, range)
@@ -141,7 +141,7 @@ def shown_error(output: bytes, resolver: Resolver) -> Attachment:
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise AttachmentError("This error can't be read.") from error
     entry = _text_entry(
-        "An error that a cell shows", "error", truncated(_plain(report))
+        "An error that a cell shows", "error", truncated(without_colours(report))
     )
     return loaded(Mention("upload", "error", "error"), entry)
 
@@ -184,7 +184,7 @@ def _cell(mention: Mention, resolver: Resolver) -> Entry:
     if cell is None:
         which = f"cell {mention.name}" if name else "cell before this one"
         raise AttachmentError(f"No {which} was run in this kernel.")
-    output = truncated(_plain(cell.output)).strip("\n")
+    output = truncated(without_colours(cell.output)).strip("\n")
     shown = f"\n\nIts output:\n{output}" if output else ""
     run = f"The cell run as [{cell.number}]"
     caption = f"Cell {cell.number} of the notebook" if cell.is_position else run
@@ -196,7 +196,7 @@ def _error(_mention: Mention, resolver: Resolver) -> Entry:
     report = resolver.error()
     if not report:
         raise AttachmentError("No cell has failed in this kernel yet.")
-    return _text_entry("The last error", "error", truncated(_plain(report)))
+    return _text_entry("The last error", "error", truncated(without_colours(report)))
 
 
 def _of_file(mention: Mention, path: Path) -> Attachment:
@@ -324,11 +324,6 @@ def _text_entry(
 def _entry(kind: str, caption: str, name: str, media_type: str, sent: str) -> Entry:
     details = {"media_type": media_type, "name": name, "data": sent}
     return Entry("user", caption, "", kind, json.dumps(details))
-
-
-def _plain(text: str) -> str:
-    """A text without terminal colour codes."""
-    return _COLOURS.sub("", text)
 
 
 def part_of(name: str, values: Mapping[str, object]) -> object:

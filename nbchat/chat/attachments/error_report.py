@@ -23,6 +23,7 @@ from typing import Any
 
 from nbchat.chat.attachments.attachments import part_of
 from nbchat.chat.attachments.failures import Failure, Frame
+from nbchat.chat.attachments.mentions import is_file_in
 from nbchat.chat.attachments.short_repr import cell, comes_from
 from nbchat.chat.attachments.table_preview import table_lines
 from nbchat.chat.attachments.text_decoding import decoded
@@ -208,14 +209,16 @@ class _Report:
             return ""
         named = [*reversed(_quoted(message)), *self._paths()]
         is_path = (each for each in named if "." in each or "/" in each)
-        return next((each for each in is_path if not _is_file(self._folder, each)), "")
+        return next(
+            (each for each in is_path if not is_file_in(self._folder, each)), ""
+        )
 
     def _contents(self) -> list[str]:
         """How a file begins that a failing library was given, and a line it names."""
         frames = self._failure.frames
         if not frames or frames[-1].is_own:
             return []
-        found = [each for each in self._paths() if _is_file(self._folder, each)]
+        found = [each for each in self._paths() if is_file_in(self._folder, each)]
         told = [int(each) for each in _LINE.findall(self._failure.message)]
         return [
             _middle_out(each, 2 * self._limit(VALUE_SHOWN))
@@ -471,13 +474,6 @@ def _elsewhere(folder: Path, name: str) -> list[str]:
         if n > FILES_LOOKED_AT // 10 or len(found) >= NEAR_SHOWN:
             break
     return found
-
-
-def _is_file(folder: Path, name: str) -> bool:
-    try:
-        return (folder / name).is_file()
-    except (OSError, ValueError):  # a name that no file can have
-        return False
 
 
 def _beginning(path: Path, lines_named: Iterable[int]) -> Iterator[str]:

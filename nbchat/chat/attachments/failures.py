@@ -88,7 +88,7 @@ def failure_in(
 
     `source` is the cell that it stands below, whose last run has this `number`.
     """
-    *earlier, last = _CHAINED.split(_COLOURS.sub("", text))
+    *earlier, last = _CHAINED.split(without_colours(text))
     causes = [_told_message(each) for each in reversed(earlier)][:CAUSES_SHOWN]
     frames = [
         _with_source(each, source) if number in (0, _cell_number(each)) else each
@@ -101,8 +101,13 @@ def failure_in(
 
 def is_of(text: str, error: BaseException) -> bool:
     """True if a traceback's text is that of this exception, by its last lines."""
-    plain = _COLOURS.sub("", text).rstrip()
+    plain = without_colours(text).rstrip()
     return plain.endswith(error_message(error).rstrip())
+
+
+def without_colours(text: str) -> str:
+    """A text without the codes by which a terminal colours it."""
+    return _COLOURS.sub("", text)
 
 
 def error_message(error: BaseException) -> str:

@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
+from nbchat.chat.attachments.failures import without_colours
 from nbchat.chat.attachments.table_preview import frame_lines
 from nbchat.chat.attachments.text_decoding import decoded
 from nbchat.errors import AttachmentError
@@ -59,7 +60,6 @@ _DECIMAL_POINT = re.compile(r"-?\d+\.\d+")
 _THOUSANDS = re.compile(r"-?\d{1,3}(?:\.\d{3})+,\d+")
 _GROUPED = re.compile(r"-?\d{1,3}(?:\.\d{3})*(?:,\d+)?")
 _LEADING_ZERO = re.compile(r"0\d+")
-_COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +387,7 @@ def _cell_text(number: int, cell: dict[str, Any]) -> str:
 
 def _output_text(output: dict[str, Any]) -> str:
     if "traceback" in output:
-        return _COLOURS.sub("", "\n".join(output["traceback"]))
+        return without_colours("\n".join(output["traceback"]))
     if "text" in output:
         return _joined(output["text"]).rstrip("\n")
     data = output.get("data", {})

@@ -158,12 +158,13 @@ def _known_path(target: str, folder: Path) -> str:
     """The longest beginning that is a file; else what precedes the punctuation."""
     ends = (n for n, each in enumerate(target) if not each.isascii() or each in ",;:")
     for end in (len(target), *sorted(islice(ends, PATHS_TRIED), reverse=True)):
-        if end and _is_file(folder, target[:end].rstrip(_ENDINGS)):
+        if end and is_file_in(folder, target[:end].rstrip(_ENDINGS)):
             return target[:end].rstrip(_ENDINGS)
     return re.split(f"[{_WIDE_ENDINGS}]", target, maxsplit=1)[0]
 
 
-def _is_file(folder: Path, name: str) -> bool:
+def is_file_in(folder: Path, name: str) -> bool:
+    """True if a folder has a file of this name, or at this path."""
     try:
         return (folder / name).is_file()
     except (OSError, ValueError):  # a name that no file can have

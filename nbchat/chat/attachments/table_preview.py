@@ -8,7 +8,6 @@ of these libraries themselves: a subclass is read as the class that it comes fro
 
 import csv
 import io
-import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +28,7 @@ from nbchat.chat.attachments.column_summary import (
     summary_text,
 )
 from nbchat.chat.attachments.short_repr import cell, cell_text, comes_from, described
-from nbchat.conversation.live_variables import is_one_of, type_name
+from nbchat.conversation.live_variables import is_one_of, member, type_name
 from nbchat.conversation.secret_masking import HIDDEN, is_secret_name
 
 WHOLE_ROWS, WHOLE_CHARACTERS = 200, 6_000
@@ -243,14 +242,9 @@ def _aligned(table: Table, places: Sequence[int], is_hidden: Hides) -> list[str]
     ]
 
 
-def _member(module: str, name: str) -> Any:
-    """A member of a module that is imported, without what would import more."""
-    return vars(sys.modules[module]).get(name) if module in sys.modules else None
-
-
 def _inherits(value: object, module: str, name: str) -> bool:
     """True if a value's class is one of a library's, or inherits from it."""
-    kind = _member(module, name)
+    kind = member(module, name)
     ancestors = type.__dict__["__mro__"].__get__(type(value))
     return kind is not None and is_one_of(kind, ancestors)
 
@@ -259,7 +253,7 @@ def _pandas_frame(value: Any) -> Any:
     """A frame without what its class has changed in pandas; None if it is none."""
     for name in ("DataFrame", "Series"):
         if _inherits(value, "pandas", name):
-            kind = _member("pandas", name)
+            kind = member("pandas", name)
             return value if type(value) is kind else _as_plain(value, kind)
     is_index = _inherits(value, "pandas", "Index") and comes_from(type(value), "pandas")
     return value if is_index else None
@@ -269,7 +263,7 @@ def _as_plain(value: Any, kind: Any) -> Any:
     """The same data as pandas' own class: no method of the subclass runs."""
     manager = object.__getattribute__(value, "_mgr")
     plain = kind._from_mgr(manager, axes=manager.axes)  # noqa: SLF001  # no public way
-    if kind is _member("pandas", "Series"):
+    if kind is member("pandas", "Series"):
         plain._name = object.__getattribute__(value, "__dict__").get("_name")  # noqa: SLF001
     return plain
 
@@ -333,7 +327,7 @@ def _polars_frame(value: Any) -> Any:
         ("Series", "_s", "_from_pyseries"),
     ):
         if _inherits(value, "polars", name):
-            kind = _member("polars", name)
+            kind = member("polars", name)
             if type(value) is kind:
                 return value
             return getattr(kind, make)(object.__getattribute__(value, inside))
@@ -387,7 +381,7 @@ def _polars_texts(values: Any) -> Summary:
 
 
 def _arrow_table(value: Any) -> Any:
-    return value if type(value) is _member("pyarrow", "Table") else None
+    return value if type(value) is member("pyarrow", "Table") else None
 
 
 def _read_arrow(value: Any) -> Table:

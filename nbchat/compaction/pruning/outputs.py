@@ -2,7 +2,7 @@
 
 As it arrives, in every policy and for every tool, a text is whole up to 8,000 tokens
 and 500 lines. A longer one keeps head and tail; a failed call its last 60 lines and
-stderr. A call has failed by its error mark or exit status, never by words in its output.
+stderr. A call has failed by its error mark or exit status, never by words in it.
 
 A pruning of old outputs is a record like a summary: the transcript keeps every output
 whole, and the model sees some of them shortened. Each of these ends with a line that
