@@ -211,7 +211,7 @@ def _of_library(value: object) -> _Description:
     return _Description(type_name(type(value)))
 
 
-def member(module: str, name: str) -> object:
+def member(module: str, name: str) -> Any:
     """A member of a module that is imported, without what would import more."""
     return vars(sys.modules[module]).get(name) if module in sys.modules else None
 
