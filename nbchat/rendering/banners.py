@@ -253,6 +253,11 @@ def failure_html(
     return f'<div class="nbc-error"{offer}>{shown}</div>'
 
 
+def stopped_html() -> str:
+    """Render that a message was stopped before its answer; the panel offers another."""
+    return '<div class="nbc-error nbc-stopped" data-retry><p>Stopped.</p></div>'
+
+
 def notice_text(event: Notice) -> str:
     """Describe an event in one line of plain text."""
     match event:

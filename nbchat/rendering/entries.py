@@ -263,8 +263,8 @@ def _file_html(entry: Entry) -> str:
 
 
 def _answer_html(entry: Entry) -> str:
-    stopped = '<div class="nbc-cut">stopped here</div>' if entry.is_incomplete else ""
-    return f"{MARKDOWN_START}{markdown_html(entry.content)}</div>{stopped}"
+    cut = '<div class="nbc-cut">cut off here</div>' if entry.is_incomplete else ""
+    return f"{MARKDOWN_START}{markdown_html(entry.content)}</div>{cut}"
 
 
 def _thinking_html(entry: Entry) -> str:

@@ -21,6 +21,9 @@ SECTIONS = {
 CODE_PARTS = ("work", "calls", "newest")
 """Parts with code and outputs."""
 
+LINE_PARTS = ("work", "calls")
+"""Parts of one line each, which are not wrapped."""
+
 SEPARATOR = " | "
 """Between the cells of a record."""
 
@@ -53,6 +56,7 @@ def _part_html(part: str, lines: Sequence[MemoryLine]) -> str:
         groups[-1].append(line)
     shown = "".join(_table_of(group) or _list_of(group) for group in groups)
     kind = " nbc-copied-code" if part in CODE_PARTS else ""
+    kind += " nbc-copied-lines" if part in LINE_PARTS else ""
     title = escaped(SECTIONS.get(part, part))
     return f'<p>{title}</p><div class="nbc-copied{kind}">{shown}</div>'
 

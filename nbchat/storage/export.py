@@ -389,7 +389,7 @@ def _entry_markdown(entry: Entry) -> str:
             name = _inert_line(entry.tool_name)
             text += f"\n\n[{name}]" if entry.is_attachment else ""
             text += f"\n\n{_inert(entry.content)}"
-            text += "\n\n*stopped here*" if entry.is_incomplete else ""
+            text += "\n\n*cut off here*" if entry.is_incomplete else ""
         case "thinking" if not entry.content:
             text = ""
         case _:

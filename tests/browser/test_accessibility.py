@@ -251,7 +251,7 @@ def test_each_finished_message_is_announced_once_and_what_is_shown_again_is_not(
     expect(panel.locator(".nbc-error")).to_be_visible()
     heard = page.evaluate("window.nbchatSpoken")[1:]
     assert heard[0].startswith("Assistant: word word")
-    assert heard[0].endswith("\nstopped here")
+    assert heard[0].endswith("\ncut off here")
     assert heard[1:] == [
         "Compaction occurred: 5,000 → 500 tokens",
         "Compaction undone: the model sees the original 2 messages again.",

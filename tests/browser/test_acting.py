@@ -319,7 +319,7 @@ def test_stop_uses_the_server_when_no_message_reaches_the_kernel(
     traffic = Traffic(page)
     panel.get_by_role("button", name="Stop").click()
     answer = panel.locator(".nbc-log .nbc-assistant")
-    expect(answer).to_contain_text("stopped here")
+    expect(answer).to_contain_text("cut off here")
     assert traffic.asked == [f"{lab.url}/nbchat/stop"]
     assert traffic.complaints == []
     let_cell_end(notebook)
@@ -376,7 +376,7 @@ def test_both_ways_together_do_a_thing_once_and_for_one_panel(
     expect(panel.locator(".nbc-live")).to_contain_text("word word")
     with page.expect_response("**/nbchat/stop") as stopped:
         panel.get_by_role("button", name="Stop").click()
-    expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("stopped here")
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("cut off here")
     assert (approved.value.status, stopped.value.status) == (200, 200)
     assert traffic.complaints == []
     expect(beside.get_by_role("button", name="Stop")).to_be_enabled()

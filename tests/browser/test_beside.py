@@ -37,6 +37,29 @@ del magics.open_beside
 
 UPDATED = "magics.open_beside = opened"
 
+LIKE_R = """
+import json, sys
+from pathlib import Path
+from jupyter_core.paths import jupyter_data_dir
+code = '''
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.kernelapp import IPKernelApp
+class Kernel(IPythonKernel):
+    language_info = {"name": "R", "mimetype": "text/x-rsrc", "file_extension": ".r"}
+IPKernelApp.launch_instance(kernel_class=Kernel)
+'''
+folder = Path(jupyter_data_dir(), "kernels", "like-r")
+folder.mkdir(parents=True, exist_ok=True)
+argv = [sys.executable, "-c", code, "-f", "{connection_file}"]
+spec = {"argv": argv, "display_name": "R", "language": "R"}
+(folder / "kernel.json").write_text(json.dumps(spec))
+"""
+
+DIES = "import os, threading\nthreading.Timer(0.3, os._exit, [1]).start()"
+
+CHANGE_KERNEL = """name => window.jupyterapp.shell.currentWidget.context
+    .sessionContext.changeKernel({ name })"""
+
 SOURCES = """() => window.jupyterapp.shell.currentWidget.context.model.sharedModel
     .cells.map(cell => cell.source)"""
 
@@ -136,7 +159,7 @@ def test_it_opens_while_a_cell_runs_follows_notebooks_and_returns_after_a_restar
 def test_it_says_why_there_is_no_chat_and_opens_once_there_can_be_one(
     open_notebook: OpenNotebook, icon: Locator, side: Locator, screenshot: Screenshot
 ) -> None:
-    notebook = open_notebook(NOT_INSTALLED, OLDER, UPDATED)
+    notebook = open_notebook(NOT_INSTALLED, OLDER, UPDATED, LIKE_R, DIES)
     notebook.run(0)
     icon.click()
     line = side.locator(".nbchat-note:visible")
@@ -149,16 +172,29 @@ def test_it_says_why_there_is_no_chat_and_opens_once_there_can_be_one(
     expect(line).to_contain_text("%pip install --upgrade jupyter-nbchat")
     notebook.run(3)
     drawn(side)
+    notebook.run(4)
+    notebook.page.evaluate(CHANGE_KERNEL, "like-r")
+    expect(line).to_have_text("This notebook runs R. nbchat works in Python notebooks.")
+    icon.click()
+    notebook.page.evaluate(CHANGE_KERNEL, "python3")
+    notebook.run(5)
+    icon.click()  # the kernel dies while it opens
+    drawn(side)
     notebook.close()
     expect(line).to_have_text("Open a notebook to chat about it.")
 
 
-def test_in_notebook_7_a_button_of_the_toolbar_opens_it(
-    lab: Lab, page: Page, open_notebook: OpenNotebook
+def test_in_notebook_7_a_button_opens_it_and_two_tabs_show_the_same(
+    lab: Lab, page: Page, open_notebook: OpenNotebook, icon: Locator, side: Locator
 ) -> None:
-    notebook = open_notebook("1 / 0")
+    notebook = open_notebook(SCRIPTED)
+    notebook.run(0)
+    icon.click()
+    drawn(side)
     visitor = going_on(page.context.new_page())
     visitor.goto(f"{lab.url}/notebooks/{notebook.name}")
     visitor.locator(".jp-Toolbar [data-command='nbchat:toggle']").click()
-    expect(visitor.locator("#nbchat-side .nbc[data-drawn]")).to_be_visible()
+    say(drawn(visitor.locator("#nbchat-side")), "Hello")
+    for each in (visitor.locator("#nbchat-side"), side):
+        expect(each.locator(".nbc-log .nbc-assistant")).to_contain_text("Like this:")
     visitor.close()

@@ -125,7 +125,7 @@ def test_everything_can_be_done_from_the_keyboard(
     stop = panel.get_by_role("button", name="Stop")
     tab_to(page, stop)
     page.keyboard.press("Enter")
-    expect(panel.locator(".nbc-cut")).to_have_text("stopped here")
+    expect(panel.locator(".nbc-cut")).to_have_text("cut off here")
     expect(box).to_be_focused()
     page.keyboard.type("And the code?")
     tab_to(page, panel.get_by_role("button", name="Send"))
@@ -242,7 +242,7 @@ def test_escape_stops_an_answer_and_arrow_up_recalls_what_was_asked(
     say(panel, "Second?")
     expect(panel.locator(".nbc-live")).to_contain_text("word word")
     page.keyboard.press("Escape")
-    expect(panel.locator(".nbc-cut")).to_have_text("stopped here")
+    expect(panel.locator(".nbc-cut")).to_have_text("cut off here")
     for key, text in (
         ("ArrowUp", "Second?"),
         ("ArrowUp", "First?"),
@@ -279,7 +279,7 @@ def test_a_draft_outlives_its_view_and_a_queued_message_can_be_taken_back(
     again = notebook.run(1).locator(".nbc-input")
     expect(again).to_have_value("A draft")
     panel.get_by_role("button", name="Stop").click()
-    expect(panel.locator(".nbc-cut")).to_have_text("stopped here")
+    expect(panel.locator(".nbc-cut")).to_have_text("cut off here")
 
 
 def test_the_height_is_changed_by_pointer_and_keys_and_kept(

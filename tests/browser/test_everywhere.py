@@ -142,7 +142,7 @@ def talk(panel: Locator, picture: Picture) -> None:
     keyboard.press("Enter")
     expect(panel.locator(".nbc-live")).to_contain_text("word word")
     stop.click()
-    expect(panel.locator(".nbc-cut")).to_have_text("stopped here")
+    expect(panel.locator(".nbc-cut")).to_have_text("cut off here")
     keyboard.type("/compact")
     keyboard.press("Enter")
     banner = panel.locator(".nbc-banner[data-state=done]")

@@ -155,7 +155,7 @@ def test_stop_while_blocks_stream_loses_none_of_what_was_said(
     expect(panel.locator(".nbc-live p").nth(20)).to_be_attached()
     panel.get_by_role("button", name="Stop").click()
     answer = panel.locator(".nbc-log .nbc-assistant")
-    expect(answer).to_contain_text("stopped here")
+    expect(answer).to_contain_text("cut off here")
     said = int(notebook.run(1).inner_text())
     assert 20 < said < 2_000
     shown = answer.locator(".nbc-md > p").all_text_contents()

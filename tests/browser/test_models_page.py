@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from fault_server import FaultServer, page
-from own_server import OwnServer
+from fault_server import FaultServer, answer, page
+from own_server import MessagesServer, OwnServer
 from panel_page import OpenPanelPage
 from panels import is_idle, say
 from playwright.sync_api import Locator, expect
@@ -94,6 +94,16 @@ def test_an_own_server_answers_after_four_clicks_with_nothing_but_its_address(
     expect(models).to_be_hidden()
     expect(panel).to_contain_text("Set window to 16000 for openai:my-own:8b")
 
+    panel.locator(".nbc-model").first.click()
+    connect(models, server.address)
+    models.get_by_label("Use for", exact=True).select_option("always")
+    models.get_by_role("button", name="openai:gpt-oss:20b", exact=True).click()
+    expect(used).to_contain_text("New chats start with openai:gpt-oss:20b.")
+    used.get_by_role("button", name="Forget").click()
+    forgotten = "New chats don't start with openai:gpt-oss:20b any more."
+    expect(models.locator(".nbc-dialog-status")).to_have_text(forgotten)
+    expect(used.get_by_role("button", name="Forget")).to_be_hidden()
+
 
 @pytest.mark.parametrize("theme", ["Dark"])
 def test_what_is_wrong_with_a_server_or_a_name_is_one_line_and_nothing_is_lost(
@@ -108,6 +118,18 @@ def test_what_is_wrong_with_a_server_or_a_name_is_one_line_and_nothing_is_lost(
     connect(models, website.url)
     expect(status).to_contain_text("doesn't answer as a model server")
     website.close()
+    empty = FaultServer()
+    empty.script(*2 * [answer({"data": []})])
+    connect(models, empty.url)
+    expect(status).to_contain_text("lists no models. Enter the name of one.")
+    empty.close()
+    other = MessagesServer()  # speaks Anthropic's API
+    connect(models, other.url)
+    expect(status).to_contain_text("has 1 model")
+    expect(
+        models.get_by_role("button", name="anthropic:claude-x", exact=True)
+    ).to_be_visible()
+    other.close()
     connect(models, "127.0.0.1:9")
     expect(status).to_contain_text("127.0.0.1:9")
     connect(models, "not an address")

@@ -103,7 +103,7 @@ def test_stop_keeps_the_partial_answer_even_while_a_cell_runs(
     notebook.start(2)
     stop_button(panel).click()
     answer = panel.locator(".nbc-log .nbc-assistant")
-    expect(answer).to_contain_text("stopped here")
+    expect(answer).to_contain_text("cut off here")
     expect(answer).to_contain_text("word word")
     let_cell_end(notebook)
     say(panel, "And now?")

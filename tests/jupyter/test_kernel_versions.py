@@ -122,7 +122,7 @@ class View:
         """How long until the partial answer is marked; None if it is not in time."""
         began = time.monotonic()
         for said in self.hear(seconds=limit):
-            if "stopped here" in str(said):
+            if "cut off here" in str(said):
                 return time.monotonic() - began
         return None
 

@@ -199,8 +199,8 @@ def test_a_result_says_whether_it_failed_and_is_bounded() -> None:
 
 
 def test_an_interrupted_answer_says_so() -> None:
-    assert "stopped here" in entry_html(Entry("assistant", "ha", tool_args=INCOMPLETE))
-    assert "stopped here" not in entry_html(Entry("assistant", "ha"))
+    assert "cut off here" in entry_html(Entry("assistant", "ha", tool_args=INCOMPLETE))
+    assert "cut off here" not in entry_html(Entry("assistant", "ha"))
 
 
 def test_hidden_thinking_renders_nothing() -> None:

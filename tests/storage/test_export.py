@@ -247,7 +247,7 @@ def test_markdown_names_the_speakers_and_its_fences_hold():
         "# run it\n\n## You\n\nrun it\n\n"
         '**Tool** ``` sh``ell ```\n\n```\n{"command": "ls"}\n```\n\n'
         f"**Result** (failed)\n\n`````\n{output}\n`````\n\n*The picture [image]*\n\n"
-        "## Assistant\n\nIt fai\n\n*stopped here*\n"
+        "## Assistant\n\nIt fai\n\n*cut off here*\n"
     )
 
 

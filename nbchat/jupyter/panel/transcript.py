@@ -52,6 +52,7 @@ from nbchat.rendering.banners import (
     failure_html,
     notice_html,
     proposal_html,
+    stopped_html,
 )
 from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import (
@@ -416,18 +417,28 @@ class TranscriptView:
             case ThinkingDelta(text):
                 return self._live.append("thinking", text)
             case TurnFinished(reason):
-                note = STOP_NOTES.get(reason)
-                noted = self._items.show(note_html(note)) if note else []
-                return [*self._end_turn(session), *noted]
+                return self._finish(reason, session)
             case TurnFailed():
-                ended = [*self.drop_failures(), *self._end_turn(session)]
-                html = _failure(event, session)
-                notice = self._items.show(html)
-                self._failures = [operation["key"] for operation in notice]
-                return [*ended, *notice]
+                return self._end_without_answer(_failure(event, session), session)
             case Branched() | ContentLeftOut() | PinsChanged() | SavingFailed():
                 return self._items.show(notice_html(event))
         return self.banners.fold(event)
+
+    def _finish(self, reason: StopReason, session: Session | None) -> list[Operation]:
+        if reason == "stopped" and session is not None and _has_no_answer(session):
+            return self._end_without_answer(stopped_html(), session)
+        note = STOP_NOTES.get(reason)
+        noted = self._items.show(note_html(note)) if note else []
+        return [*self._end_turn(session), *noted]
+
+    def _end_without_answer(
+        self, html: str, session: Session | None
+    ) -> list[Operation]:
+        """Say why there is no answer, until there is one."""
+        ended = [*self.drop_failures(), *self._end_turn(session)]
+        notice = self._items.show(html)
+        self._failures = [operation["key"] for operation in notice]
+        return [*ended, *notice]
 
     def drop_failures(self) -> list[Operation]:
         """Remove errors that no longer hold: a setting changed, or an answer came."""
@@ -655,6 +666,12 @@ def _block_end(text: str) -> int:
         is_in_code = bisect_left(fences, found.end()) % 2 == 1
         end = end if is_in_code else found.end()
     return end
+
+
+def _has_no_answer(session: Session) -> bool:
+    """Whether nothing was said after the newest message, not even a beginning."""
+    entries = session.transcript
+    return has_unfinished_turn(entries) and not entries[-1].is_incomplete
 
 
 def _failure(event: TurnFailed, session: Session | None) -> str:

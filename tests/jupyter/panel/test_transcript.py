@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 
 import pytest
 from cpu_time import CpuTime
@@ -149,6 +150,18 @@ def test_a_refresh_within_a_turn_adds_no_costs():
         shown += folded(state, event, AgentReady(agent))
     assert kinds(items(shown)) == ["user", "tool", "tool-result", "assistant", "spent"]
     assert text_of(items(shown)[-1]).startswith("300 in · 20 out · $0.00080 · 2 req")
+
+
+def test_a_message_stopped_before_its_answer_says_so_until_it_is_answered():
+    agent, state = agent_with(says("Shipped.")), PanelState()
+    folded(state, AgentReady(agent))
+    stop = threading.Event()
+    stop.set()
+    (asked, said) = items(ran(state, agent.run("Where is W1?", stop=stop)))
+    assert kinds([asked]) == ["user"]
+    assert text_of(said) == "Stopped."
+    assert "data-retry" in said
+    assert "drop" in [each["op"] for each in ran(state, agent.retry())]
 
 
 def test_a_stopped_turn_of_a_cell_is_shown_with_its_costs():

@@ -79,11 +79,6 @@ export function tag(name, className = "", attributes = {}, ...children) {
   return element;
 }
 
-/** @param {string[]} names */
-export function options(names) {
-  return names.map((name) => option(name, name));
-}
-
 /** @param {string} value @param {string} text */
 export function option(value, text) {
   return tag("option", "", { value }, text);

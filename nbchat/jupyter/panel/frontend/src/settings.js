@@ -1,7 +1,7 @@
 // The settings dialog: groups of settings, one scope and one Save for all that changed
 
 import { Dialog } from "./dialog.js";
-import { button, option, options, plural, submitByEnter, tag } from "./dom.js";
+import { button, option, plural, submitByEnter, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { ChatPanel } from "./panel.js" */
@@ -209,6 +209,13 @@ export function helpOf(help, kind) {
   return [help.replace(found, ""), meaning];
 }
 
+/** A choice in words
+ * @param {string} name
+ */
+function wordOf(name) {
+  return { true: "on", false: "off", ask: "ask first" }[name] ?? name;
+}
+
 /** What a setting does now, in words
  * @param {string} value
  * @param {string} meaning of an empty field
@@ -218,7 +225,7 @@ export function nowOf(value, meaning, kind) {
   if (kind === "bool") return TRUE.has(value.toLowerCase()) ? "on" : "off";
   if (kind === "int" && value) return Number(value).toLocaleString("en-US");
   const lines = value.split("\n");
-  const known = value === "default" && meaning ? "" : value;
+  const known = value === "default" && meaning ? "" : wordOf(value);
   return (lines.length > 1 ? `${lines[0]} …` : known) || meaning || "not set";
 }
 
@@ -282,7 +289,7 @@ class SettingRow {
 function settingInput({ kind, choices }) {
   if (kind === "choice") {
     const select = tag("select");
-    select.append(...options(choices));
+    select.append(...choices.map((name) => option(name, wordOf(name))));
     return select;
   }
   if (kind === "text") {

@@ -93,9 +93,7 @@ export class Start {
   /** @param {Protocol.StartOptions} offered */
   keys({ providers }) {
     const names = providers.map(({ variable }) => variable).join(", ");
-    const text = `For another model, set the environment variable of its provider and restart the kernel: ${names}.`;
-    const about = tag("p", "nbc-empty-hint", {}, text);
-    if (!this.panel.state.takes_keys) return about;
+    if (!this.panel.state.takes_keys) return tag("p", "nbc-empty-hint", {}, `Set ${names} in the environment.`);
     const choices = providers.map(({ provider }) => option(provider, provider));
     const provider = tag("select", "", { "aria-label": "Provider" }, ...choices);
     provider.value = (this.panel.state.model ?? "").split(":")[0];
@@ -107,9 +105,9 @@ export class Start {
     };
     const { form } = keyForm({ providerOf: () => provider.value, use }, provider);
     const isFolded = !this.panel.state.problem;
-    if (!isFolded) return tag("div", "", {}, form, this.status, about);
+    if (!isFolded) return tag("div", "", {}, form, this.status);
     const folded = tag("details", "nbc-start-key", {}, tag("summary", "", {}, "Use a key"));
-    folded.append(form, this.status, about);
+    folded.append(form, this.status);
     return folded;
   }
 

@@ -37,6 +37,7 @@ export class Transcript {
     /** @type {Map<Kind, ReturnType<typeof streamOf>>} */
     this.live = new Map();
     this.isPinned = true; // to the bottom
+    this.top = 0; // where it was scrolled to last
     this.isHeld = false; // or to the card of a call that waits
     /** @type {Element | null} */
     this.listing = null; // whose beginning was shown
@@ -287,6 +288,7 @@ export class Transcript {
       scroller.scrollTop = scroller.scrollHeight;
       this.showBeginning();
       this.keepApprovalInSight();
+      this.top = scroller.scrollTop;
     }
     this.panel.decisions.look();
     this.drawJump();
@@ -337,7 +339,10 @@ export class Transcript {
       return;
     }
     const below = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
-    this.isPinned = below < NEAR_BOTTOM_PIXELS;
+    // What came since, or a box that grew, is no scrolling up.
+    if (below < NEAR_BOTTOM_PIXELS) this.isPinned = true;
+    else if (scroller.scrollTop < this.top) this.isPinned = false;
+    this.top = scroller.scrollTop;
     this.drawJump();
     this.askEarlier();
   }
