@@ -1,11 +1,13 @@
-"""From `%chat` to the first answer: seconds and clicks of a newcomer without a key.
+"""From `%chat`, or the icon, to the first answer: a newcomer's seconds and clicks.
 
     python tests/benchmarks/newcomer.py
 
 A notebook with a data frame in a real JupyterLab in Chromium; no key, nothing set up.
 The newcomer runs the cell with `%chat`, clicks what the panel offers, and waits for the
 end of the answer of the trial model. Three cases: its file is in the cache; it must be
-fetched; and a model of a provider is configured whose key is missing.
+fetched; and a model of a provider is configured whose key is missing. Then by the icon of
+JupyterLab: to the chat of a fresh kernel and of one that has loaded nbchat, to an answer
+of the trial model, and of a server of one's own with nothing but its address.
 
 The figures are printed and never asserted: machines and connections differ.
 """
@@ -21,8 +23,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from labkit import Notebook, chromium, lab_server, load_lab
-from playwright.sync_api import Browser, Locator, expect
+from labkit import Lab, Notebook, chromium, lab_server, load_lab
+from own_server import OwnServer
+from panels import say
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from nbchat.config.api_keys import KEY_VARIABLES
 from nbchat.providers.model_download import model_file
@@ -32,6 +36,15 @@ LONGEST_MILLISECONDS = 300_000
 FRAME = """import pandas as pd
 
 orders = pd.DataFrame({"customer": ["Ann", "Bob"] * 602, "paid": range(1_204)})"""
+
+ICON = ".jp-SideBar.jp-mod-right [title=Chat]"
+
+COUNT_CLICKS = """() => {
+    window.clicks = 0;
+    const count = ({ detail }) => (window.clicks += Math.min(detail, 1));
+    document.addEventListener("click", count, true);
+}"""
+"""A click that Enter makes has no detail."""
 
 CELLS = (FRAME, "%load_ext nbchat", "%chat")
 
@@ -51,6 +64,7 @@ def main() -> None:
             set_to("XDG_CACHE_HOME", empty),
         ):
             print_case("the trial model must be fetched", browser)
+        print_by_icon(browser)
 
 
 @contextmanager
@@ -103,6 +117,56 @@ def chat(panel: Locator, begun: float) -> tuple[int, dict[str, float]]:
     reach("first words", panel.locator(".nbc-live .nbc-md, .nbc-log .nbc-assistant"))
     reach("whole answer", panel.locator(".nbc-log .nbc-assistant"))
     return clicks, steps
+
+
+def print_by_icon(browser: Browser) -> None:
+    """Clicks and seconds from the icon, in one JupyterLab."""
+    server = OwnServer("qwen3:8b", "gpt-oss:20b")
+    with tempfile.TemporaryDirectory() as folder, lab_server(Path(folder)) as lab:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(LONGEST_MILLISECONDS)
+        load_lab(page, lab, "Light")
+        page.evaluate(COUNT_CLICKS)
+        begun, panel = opened(page, lab, "fresh.ipynb")
+        say(panel, "Say hello.")
+        expect(panel.locator(".nbc-log .nbc-assistant")).to_be_visible()
+        told(page, "icon to an answer of the trial model", begun)
+        begun, panel = opened(
+            page, lab, "loaded.ipynb", "%load_ext nbchat\n%chat /help"
+        )
+        panel.get_by_role("button", name="Choose a model", exact=True).click()
+        models = panel.get_by_role("dialog", name="Models")
+        models.get_by_label("Address", exact=True).fill(server.address.split("/")[2])
+        models.get_by_label("Address", exact=True).press("Enter")
+        models.get_by_role("button", name="openai:qwen3:8b", exact=True).click()
+        say(panel, "Say hello.")
+        expect(panel.locator(".nbc-log")).to_contain_text("From my server.")
+        told(page, "icon to an answer of an own server", begun)
+        page.close()
+    server.close()
+
+
+def opened(page: Page, lab: Lab, name: str, *cells: str) -> tuple[float, Locator]:
+    """Open a notebook, run its cells, and click the icon; when that was."""
+    notebook = Notebook(page, lab, name, cells or ("1 + 1",))
+    notebook.open()
+    for index in range(len(cells)):
+        notebook.run(index)
+    if page.locator("#nbchat-side").is_visible():
+        page.locator(ICON).click()
+    page.evaluate("() => { window.clicks = 0 }")
+    begun = time.monotonic()
+    page.locator(ICON).click()
+    panel = page.locator("#nbchat-side .nbc[data-drawn]:visible")
+    expect(panel).to_be_visible()
+    told(page, f"icon to the chat of {name}", begun)
+    return begun, panel
+
+
+def told(page: Page, what: str, begun: float) -> None:
+    """Print the clicks and seconds so far."""
+    clicks = page.evaluate("window.clicks")
+    print(f"{what}: {clicks} clicks, {time.monotonic() - begun:.1f} s", flush=True)
 
 
 if __name__ == "__main__":
