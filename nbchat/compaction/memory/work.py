@@ -592,9 +592,26 @@ class _Python:
                 for side in (node.left, *node.comparators):
                     if isinstance(side, ast.Constant) and _is_named(side.value):
                         yield side, source
-            case ast.Constant():
-                if _is_telling(node.value) or is_sql(node.value):
-                    yield node, self._source(node)
+            case ast.Call() | ast.List() | ast.Tuple():
+                yield from self._numbers(node)
+            case ast.Constant(value=str() as text) if _is_telling(text) or is_sql(text):
+                yield node, self._source(node)
+
+    def _numbers(
+        self, node: ast.Call | ast.List | ast.Tuple
+    ) -> Iterator[tuple[ast.Constant, str]]:
+        """Numbers with their function or list, as `head(10)`: alone they say little."""
+        inside = node.args if isinstance(node, ast.Call) else node.elts
+        numbers = [each for each in inside if isinstance(each, ast.Constant)]
+        if not any(_is_telling(each.value) for each in numbers if not _is_text(each)):
+            return
+        source = self._source(node)
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            start = source.rfind(f"{name}(") if name else -1
+            source = source[start:] if start >= 0 else ""
+        if 0 < len(source) <= LINE_LENGTH:
+            yield numbers[0], source
 
     def read_shown(self, body: Sequence[ast.stmt]) -> None:
         """Read whose values the output shows: the last one's, and what is printed."""
@@ -628,6 +645,10 @@ def _own_expressions(statement: ast.stmt) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(statement):
         if isinstance(child, ast.expr):
             yield from ast.walk(child)
+
+
+def _is_text(node: ast.Constant) -> bool:
+    return isinstance(node.value, str)
 
 
 def _is_note(node: ast.AST) -> bool:

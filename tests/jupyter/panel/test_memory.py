@@ -1,9 +1,15 @@
 import json
+import re
+from dataclasses import replace
+from html import unescape
 
 import pytest
+from memory_cases import notebook_work
 from panel_protocol import known
 
 from nbchat.agent.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.policies import PRESETS
 from nbchat.conversation.entries import Compaction, Entry, MemoryLine
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
@@ -51,3 +57,17 @@ def test_each_copied_line_names_its_message_and_no_text_can_break_the_answer() -
 def test_without_a_compaction_there_is_nothing_to_remember() -> None:
     with pytest.raises(NbchatError, match="the model sees all messages"):
         memory_view(Agent(ScriptedProvider(), session=Session(SAID)))
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_no_line_of_an_analysts_memory_is_a_bare_number_or_type(number: int) -> None:
+    policy = replace(PRESETS["single-summary"], summarizer="extractive")
+    session = Session(notebook_work("dseval")[number].entries)
+    engine = CompactionEngine(policy=policy)
+    agent = Agent(ScriptedProvider(window=60_000), engine=engine, session=session)
+    list(agent.compact())
+    lines = re.findall(r"<li[^>]*>(.*?)</li>", memory_view(agent).facts, re.DOTALL)
+    shown = [unescape(re.sub(r"<[^>]+>", "", each)) for each in lines]
+    assert len(shown) > 9
+    junk = r"[\d.,%]+|(u?int|float|object|dtype)\d*|conversation \d+|```.*"
+    assert [each for each in shown if re.fullmatch(junk, each)] == []
