@@ -91,6 +91,7 @@ BRANCHED = "Branched. The original stays in your sessions."
 
 TRIGGERS = {
     "manual": "on request",
+    BY_MODEL: "at the model's request",
     "overflow": "because the request was too long",
     "window": "because the context was nearly full",
     "cumulative": "at the threshold of input tokens",
@@ -190,7 +191,7 @@ def compaction_cell_html(compaction: Compaction) -> str:
 
 def compaction_text(compaction: Compaction) -> str:
     """Describe a compaction in one line of plain text."""
-    asked = _asked_by_model(compaction)
+    asked = "The model asked for it." if compaction.trigger == BY_MODEL else ""
     notes = (asked, _without_model(compaction), compaction.reason, compaction.note)
     said = " ".join(filter(None, notes))
     suffix = f". {said}" if said else ""
@@ -317,7 +318,7 @@ def _details(compaction: Compaction) -> str:
     )
     origin = [
         f"policy {compaction.policy}",
-        _asked_by_model(compaction) or TRIGGERS.get(compaction.trigger, ""),
+        TRIGGERS.get(compaction.trigger, ""),
         f"cost {compaction.cost.total_tokens:,} tokens",
     ]
     return " · ".join(
@@ -328,10 +329,6 @@ def _details(compaction: Compaction) -> str:
             *filter(None, [compaction.reason, compaction.note]),
         ]
     )
-
-
-def _asked_by_model(compaction: Compaction) -> str:
-    return "The model asked for it." if compaction.trigger == BY_MODEL else ""
 
 
 def _without_model(compaction: Compaction) -> str:

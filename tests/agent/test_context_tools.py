@@ -250,7 +250,7 @@ def test_where_the_turn_ends_the_compaction_comes_after_the_answer():
     assert record
     assert record.trigger == "model"
     assert "The model asked for it." in compaction_text(record)
-    assert "The model asked for it." in divider_html(record)
+    assert "at the model&#x27;s request" in divider_html(record)
     assert "trigger model" not in divider_html(record)
     before = agent.session.transcript[:]
     list(agent.undo_compaction())

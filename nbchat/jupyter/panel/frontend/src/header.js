@@ -41,7 +41,7 @@ export function drawMeter({ meter, meterText, meterBar, context }, figures, spen
 /** @param {Protocol.Meter} figures @param {number} share */
 function meterLines({ tokens, threshold, context, guard, window }, share) {
   const of = window ? ` of ${count(window)} tokens (${percent(context / window)} of the window)` : " tokens";
-  const seen = `The context has ${count(context)}${of}.`;
+  const seen = `The context uses ${count(context)}${of}.`;
   const due = threshold || guard ? [`${percent(share)} of the way to the next compaction.`] : [];
   const sum = threshold ? [`${count(tokens)} of ${count(threshold)} input tokens since the last compaction.`] : [];
   return [...due, ...sum, seen];

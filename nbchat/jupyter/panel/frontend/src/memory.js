@@ -1,7 +1,7 @@
 // The memory, to check: what the model sees now, beside all that was said
 
 import { Dialog } from "./dialog.js";
-import { button, fromHtml, plural, pressedIn, tag } from "./dom.js";
+import { button, count, fromHtml, plural, pressedIn, tag } from "./dom.js";
 import { historyRow } from "./full_history.js";
 
 /** @import * as Protocol from "../protocol.js" */
@@ -54,9 +54,11 @@ export class MemoryDialog extends Dialog {
   drawMemory({ html, values, facts, covered, kept }) {
     const story = fromHtml(html);
     const unfound = linkValues(story, values);
-    const rest = kept ? ` ${plural(kept, "newer message")} follow word for word.` : "";
+    const follow = kept === 1 ? "follows" : "follow";
+    const rest = kept ? ` ${plural(kept, "newer message")} ${follow} word for word.` : "";
     const about = tag("p", "nbc-memory-about", {}, `The model reads this instead of the first ${plural(covered, "message")}.${rest}`);
-    const hint = unfound ? ` ${plural(unfound, "value")} of this text isn't in any message. Check before you rely on it.` : "";
+    const found = unfound === 1 ? "value in this text isn't" : "values in this text aren't";
+    const hint = unfound ? ` ${count(unfound)} ${found} in any message. Check before you rely on it.` : "";
     this.seen.replaceChildren(about, story);
     if (facts) this.seen.append(linkSources(fromHtml(facts)));
     this.status.textContent = `Click a value or a line to open the message it comes from.${hint}`;

@@ -144,7 +144,7 @@ export class SettingsDialog extends Dialog {
       if (details && words.length) details.open = Boolean(isFound);
     }
     const isNothing = words.length && ![...this.rows.values()].some((row) => !row.root.hidden);
-    this.status.textContent = isNothing ? "No setting has these words." : "";
+    this.status.textContent = isNothing ? "No setting contains these words." : "";
   }
 
   /** @param {Protocol.Setting} setting */
@@ -244,7 +244,7 @@ class SettingRow {
     this.help = tag("span", "nbc-setting-help");
     const name = tag("span", "nbc-setting-name", { title: setting.name }, label);
     const about = tag("div", "nbc-setting-about", {}, name, this.help, this.origin);
-    this.back = button("nbc-setting-reset", "Reset", `Reset ${setting.name} to its default`);
+    this.back = button("nbc-setting-reset", "Reset", "Reset to the default");
     this.back.setAttribute("aria-label", `Reset ${label}`);
     this.back.addEventListener("click", reset);
     const controls = tag("div", "nbc-setting-controls", {}, this.input, this.back);
