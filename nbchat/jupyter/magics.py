@@ -58,7 +58,7 @@ class ChatMagics(Magics):
             if cell is None:
                 return self._line(line.strip())
             if line.strip() not in ("", "add"):
-                raise UsageError(f"%%chat has the option add, but no {line.strip()!r}.")
+                raise UsageError(f"%%chat takes only add, not {line.strip()!r}.")
             cell_id = "" if line.strip() else _cell_id(self.shell)
             self._open().send(cell.rstrip("\n"), cell_id=cell_id)
         except NbchatError as error:

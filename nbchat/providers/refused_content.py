@@ -298,7 +298,9 @@ class Trial:
         parts = tuple(f"the tool {name}" for name in self._known.untold(left_out))
         if parts:
             model = f"{self._known.kind}:{self._model}"
-            yield ContentLeftOut(parts, model, f"It takes {MOST_TOOLS} tools.")
+            yield ContentLeftOut(
+                parts, model, f"It accepts at most {MOST_TOOLS} tools."
+            )
 
     def _sendable(self) -> Request:
         return self._known.sendable(self._model, self._whole, self._left_out)

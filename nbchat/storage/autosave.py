@@ -79,7 +79,7 @@ SAVED = (
 
 SAVED_AGAIN = SavingFailed("Everything is saved again.", is_resolved=True)
 LOG_WRITTEN_AGAIN = SavingFailed(
-    "The log of this chat is written again.", is_log=True, is_resolved=True
+    "The log of this chat is up to date again.", is_log=True, is_resolved=True
 )
 
 

@@ -155,6 +155,6 @@ def test_a_log_that_is_written_again_does_not_report_the_store(tmp_path, monkeyp
     folder.unlink()
     agent.ask("Another day.")
     news = heard.get(timeout=20)
-    assert news.reason == "The log of this chat is written again."
+    assert news.reason == "The log of this chat is up to date again."
     assert news.is_log
     assert heard.empty()  # the store is not reached yet
