@@ -78,8 +78,8 @@ class Agent:
     function of the session that returns one: so code controls the workflow. `approve`
     is asked before each call of a tool that is not `read_only`; only True approves.
     Without it every tool runs but those that declare `read_only=False`, and those of
-    MCP servers are refused. `budget` holds for all turns together. `recall` adds a tool
-    that searches what was compacted or shortened; None: where something is hidden.
+    MCP servers are refused. `budget` is for all turns together. `recall` adds a tool
+    that searches what was compacted or shortened; None adds it if something was.
     `context_tools` adds `compact` and `context`: the model itself may compact. `rules`
     is the path of a file that is sent before the first message and when it changes, at
     most 2,000 tokens. `options` are `RequestOptions`, such as effort.
@@ -133,7 +133,7 @@ class Agent:
         self._prepare_turns()
 
     def _prepare_turns(self) -> None:
-        """Make the parts that run turns, and count what the session holds."""
+        """Make the parts that run turns, and count the tokens of the session."""
         self.send = stream_with_retries
         """Sends a request and streams its reply; `map_agents` collects batches here."""
         self.compacts_later = False
@@ -418,8 +418,8 @@ class Agent:
         """Ask in a branch of the conversation that is not kept; returns the answer.
 
         The branch sees all that this conversation does. Its calls and their results
-        stay in a session of its own, which is saved where this one is and holds its
-        cost; a line for the task and the answer are added here. Raises as `ask` does.
+        stay in a separate session, which is saved where this one is and has its
+        cost. A line for the task and the answer are added here. Raises as `ask` does.
         """
         branch = self._branch()
         answer = branch.ask(

@@ -138,7 +138,7 @@ class Meter:
             self.steps += steps
 
     def _add_summary(self, record: Compaction) -> None:
-        """Count the cost of a record, which holds that of all requests for its id."""
+        """Count the cost of a record, which includes all requests for its id."""
         with self._lock:
             if self._summaries.get(record.id) != record.cost:
                 self._summaries[record.id] = record.cost

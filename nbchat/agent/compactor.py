@@ -326,7 +326,7 @@ class Compactor:
         yield events.CompactionProposed(plan.stop - start, before, after)
 
     def _if_asked(self, stop: Flag | None) -> Events:
-        """Compact if the model has asked for it, and has read what it was told."""
+        """Compact if the model has asked for it and has answered since."""
         asked, session = self._asked, self._agent.session
         if asked is None or not asked.is_over(session):
             return
@@ -402,7 +402,7 @@ class Compactor:
         return ContextOverflow(with_largest_message(str(error), session, counter))
 
     def _learn_from_refusal(self, text: str) -> None:
-        """Correct a window that no server told by a request that was too long."""
+        """Correct an unknown window after a request that was too long."""
         tracker = self._agent.engine.tracker
         refused = tracker.context_tokens(self._agent.session)
         info = tracker.info.corrected(text, refused)

@@ -29,7 +29,7 @@ RECALLING_HOSTS = (
 """Servers whose chat models all call tools; others may refuse a request with tools."""
 
 LEAST_THRESHOLD = 1_000
-"""Tokens of a threshold below which `recall` is not offered unasked: it takes 84."""
+"""Tokens of a threshold below which `recall` isn't offered by default: it takes 84."""
 
 _PROMISE = re.compile(r"; recall\(\d{1,20}\) returns them(?=\])")
 _PROMISE_OF_FACTS = re.compile(
@@ -114,7 +114,7 @@ class ContextTools:
         )
 
     def replace(self, functions: Iterable[Callable[..., object]]) -> None:
-        """Give the agent other tools of its own; raises ConfigError if it cannot."""
+        """Replace the agent's own tools; raises ConfigError if they don't work."""
         added = set(map(id, (self._recall, self._checkpoint, *self._chosen)))
         tools = as_tools(each for each in functions if id(each) not in added)
         chosen = self._chosen if self.context_tools else ()

@@ -5,10 +5,10 @@
     run.table()         # a DataFrame, in the order of the rows
     run.retry_failed()
 
-Each row has a session of its own. With a store a row is decided once: one whose session
-ends with a valid answer is not asked again, whatever was killed in between, and one
-that was interrupted continues from its last entry. An error is a row of the table and
-never ends the run. Rows are read one by one, so that their number does not matter.
+Each row has its own session. With a store each row is decided once: a row whose session
+ends with a valid answer isn't asked again, even if the process was killed in between,
+and one that was interrupted continues from its last entry. An error is a row of the
+table and never ends the run. Rows are read one by one, so their number doesn't matter.
 """
 
 import logging
@@ -154,7 +154,7 @@ def map_agents(
     batch: bool | float = False,
     start: bool = True,
 ) -> "MapRun":
-    """Run an agent of its own for each row; returns the run at once.
+    """Run a separate agent for each row; returns the run at once.
 
     `make_agent` is a function that makes an agent (of nothing, or of the row), or an
     agent that is repeated. Rows are dictionaries, objects, texts, or a DataFrame; `key`

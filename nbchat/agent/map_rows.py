@@ -338,7 +338,7 @@ class RowTask:
 
     @property
     def samples(self) -> Iterator["RowTask"]:
-        """The tasks of its samples but the first one, each with a session of its own.
+        """Tasks for all samples but the first, each with its own session.
 
         They come before it, so that its result is kept with all values.
         """

@@ -497,7 +497,7 @@ def _line(server: McpServer, error: BaseException) -> str:
 
 
 def _running_loop() -> asyncio.AbstractEventLoop:
-    """An event loop that runs in a thread of its own until it is stopped."""
+    """An event loop that runs in its own thread until it is stopped."""
     loop = asyncio.new_event_loop()
 
     def run() -> None:

@@ -178,7 +178,7 @@ class Turn(Iterator[Event]):
         return next(self._running)
 
     def __aiter__(self) -> "AsyncEvents":
-        """The rest of the events, which a thread of its own produces."""
+        """The rest of the events, produced on another thread."""
         self._async = self._async or AsyncEvents(self._running, self._cancel)
         return self._async
 
@@ -318,7 +318,7 @@ class TurnOptions:
     output: OutputType | None = None
     meters: tuple[Meter, ...] = ()
     unread: Flag = field(default_factory=Flag)
-    """Set where nobody reads the answer as it arrives."""
+    """Set if no one reads the answer as it arrives."""
 
     @property
     def is_used_up(self) -> bool:

@@ -95,7 +95,7 @@ class Commands:
         self.redacted: Callable[[Agent, str], str] = lambda _agent, _text: ""
         """Removes a text from a kept transcript; says in which file it still is."""
         self.allow: Callable[[str], str] | None = None
-        """Sets what runs unasked in the notebook; None where there is none."""
+        """Sets what may run in the notebook without asking; None without a notebook."""
         self.plan_changes: Command | None = None
         """Has the model propose changes of the notebook, to be approved at once."""
         self.servers = ChatServers(lambda: settings.config.mcp_file)

@@ -368,13 +368,13 @@ def _own_users() -> tuple[int, int]:
 
 
 def _is_ours(connection: socket.socket) -> bool:
-    """True if the other side is this user or root; a port of loopback tells nothing."""
+    """True if the other side is this user or root; a loopback port doesn't say."""
     is_port = connection.family == socket.AF_INET
     return is_port or peer_user(connection) in _own_users()
 
 
 def peer_user(connection: socket.socket) -> int | None:
-    """The user id of the other side of a Unix socket; None where no system tells."""
+    """The user id at the other end of a Unix socket; None if it isn't known."""
     if hasattr(socket, "SO_PEERCRED"):  # Linux
         found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         return int(struct.unpack("3i", found)[1])

@@ -251,7 +251,7 @@ class LiveSettings:
             self._is_rereading = False
 
     def _is_waiting_for_a_key(self, agent: Agent) -> bool:
-        """True if a key has come that names a model, and nobody has chosen one."""
+        """True if a key has come that names a model, and no one has chosen one."""
         provider, config = agent.provider, self.config
         is_makeshift = isinstance(provider, Unconnected) or (
             provider.name == EMBEDDED_MODEL

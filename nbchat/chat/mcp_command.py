@@ -1,9 +1,9 @@
 """The command /mcp: list the MCP servers that are configured, connect and disconnect.
 
-A server starts a program of its own, so one that a project's file names is started on
-request only, and one of a folder above this one, where others may write, after a yes to
-what it would run. The servers of the file in the setting `mcp_file` are connected when
-the chat begins: a person has chosen them.
+A server starts a program. So a server that a project's file names starts only on
+request, and one in a folder above, where others may write, only after the person has
+seen and accepted its command. The servers of the file in the setting `mcp_file` are
+connected when the chat begins: a person has chosen them.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The models that can be chosen: providers with keys, servers of one's own, and a test.
+"""The models that can be chosen: providers with keys, own servers, and a test.
 
 The panel's page of models asks here. What is chosen is for one chat, or for all new
 chats: then it is a file in the person's own Jupyter folder, which agents in Python

@@ -1,7 +1,7 @@
-"""Rules from a file of the notebook's project, which are used after a person's yes.
+"""Rules from a file of the notebook's project, used after a person agrees.
 
 A cloned repository is written by others. So the text is shown, whole, before it is
-used, and the answer holds for this content of this file; the store keeps it.
+used, and the answer applies to this content of this file. The store keeps it.
 """
 
 from collections.abc import Callable

@@ -78,7 +78,7 @@ HOW_TO_RETRY_HTML = f"""<style>
 </style><div class="nbc-unused">{HOW_TO_RETRY}</div>"""
 
 RETRY_ANSWERED = "The answer after Try again:"
-"""Shown instead of the button by then; the error above it stays in the cell."""
+"""Shown in place of the button; the error above it stays in the cell."""
 
 KNOWN = (
     "The model also saw an outline of this notebook. To change that, run %chat /set "
@@ -96,7 +96,7 @@ class Listing:
     reply: CommandReplied
 
     def __repr__(self) -> str:
-        """The same as text, for what shows no HTML."""
+        """The table as text, where no HTML is shown."""
         return terminal_text(self.reply.text)
 
     def _repr_html_(self) -> str:
@@ -150,7 +150,7 @@ class Conversation:
 
 
 class KeptTranscript:
-    """A display of the conversation that is written again when a turn has ended.
+    """A display of the conversation that is updated after each turn.
 
     It is saved with the notebook, and can be read there without a kernel.
     """
@@ -178,7 +178,7 @@ class KeptTranscript:
         self._shown = html
 
     def without(self, text: str, session: Session, path: Path) -> str:
-        """Write it again without a text that was removed from the session.
+        """Update it without text that was removed from the session.
 
         Returns a sentence about the notebook's file if that still has the text.
         """
@@ -258,7 +258,7 @@ def _is_failure(event: ChatEvent) -> bool:
 
 
 def _show_sent(entry: Entry, output: CellOutput) -> None:
-    """Say that the model is asked, and before it which file's rules it has."""
+    """Say that the model is asked, after a line about rules from a file."""
     if entry.is_rules:
         output.line(terminal_text(f"[{entry.content}]"))
     output.wait("Waiting for the model …")
@@ -358,7 +358,7 @@ class RetryButton:
 
 
 class _OneDisplay:
-    """A publisher that puts all displays of a turn into one, made beforehand.
+    """A publisher that puts all displays of a turn into a single existing one.
 
     A display that is new after its cell has ended would have no place in the page.
     """

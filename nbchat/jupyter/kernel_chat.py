@@ -115,7 +115,7 @@ PLAN = (
 )
 
 IDENTIFY_TRIES = 20
-"""How often the page is asked for its notebook's id: for a minute in all."""
+"""Number of requests for the notebook's id, over a minute in all."""
 
 
 class KernelChat:
@@ -126,7 +126,7 @@ class KernelChat:
     """Messages of the session that this kernel has continued."""
 
     def __init__(self, config: NbChat, shell: InteractiveShell | None = None) -> None:
-        """Open and load nothing yet; messages may attach the variables of `shell`."""
+        """Open nothing yet; messages may attach the variables of `shell`."""
         self.config = config
         self.store = opened_store(config)
         self._shell = shell
@@ -134,7 +134,7 @@ class KernelChat:
         self._context_mode = config.notebook_context
         self.context = self._known_notebook()
         self._asked_for: set[str] = set()
-        """Providers for which the person was asked whether they see the notebook."""
+        """Providers for which the person was asked to share the notebook."""
         self._namespace = partial(self._remembered, shell) if shell else None
         self.live_settings = LiveSettings(
             self.store,
@@ -209,7 +209,7 @@ class KernelChat:
         return self._panel
 
     def _identify(self) -> None:
-        """Learn the id of the notebook from its page, once that is there."""
+        """Read the id of the notebook from its page, once there is one."""
         for _ in range(IDENTIFY_TRIES):
             with suppress(NbchatError):
                 found = self.panel().page.identify(uuid.uuid4().hex)
@@ -244,7 +244,7 @@ class KernelChat:
         self.runner.on_turn_end = lambda agent: self._kept.write(agent.session)
 
     def _opening(self, agent: Agent) -> str:
-        """Say that another model goes on with the chat; printed without a panel."""
+        """Say that another model continues the chat; printed without a panel."""
         line = other_model_line(agent.session, agent.provider.name)
         if line and self._panel is None:
             print(terminal_text(line))
@@ -280,7 +280,7 @@ class KernelChat:
             self._note_turn(cell_id, text)
 
     def _find_turn(self, cell_id: str, text: str) -> None:
-        """Find the turn that a cell has had before the kernel was restarted.
+        """Find the turn of a cell from before the kernel was restarted.
 
         Else *Run All* would have each of its turns twice.
         """
@@ -310,7 +310,7 @@ class KernelChat:
         self.store.close()
 
     def _replacing(self, position: int, text: str) -> Action:
-        """Answer in place of an earlier turn; one that failed has its answer yet."""
+        """Replace an earlier turn; a failed one is answered instead."""
 
         def act(agent: Agent, stop: threading.Event) -> Iterable[ChatEvent]:
             session = agent.session
@@ -410,7 +410,7 @@ class KernelChat:
             yield each.entry
 
     def _remembered(self, shell: InteractiveShell) -> Mapping[str, object]:
-        """The variables for the memory: none where each request tells them."""
+        """Variables for the memory; none if each request already contains them."""
         agent, context = self.runner.built_agent, self.context
         tells = agent and context and context.is_sent_to(agent.provider.name)
         return {} if tells and self._context_mode == "on" else own_variables(shell)
@@ -425,15 +425,15 @@ class KernelChat:
         )
 
     def _cell_at(self, position: int) -> Cell | None:
-        """The cell at a position, if a page tells it."""
+        """The cell at a position, if a page reports it."""
         return None if self._panel is None else cell_at(self._panel.page, position)
 
     def _outline(self) -> Outline | None:
-        """The notebook's cells, if a page tells them soon."""
+        """The notebook's cells, if a page reports them in time."""
         return None if self._panel is None else outline_of(self._panel.page)
 
     def _ask_about_context(self) -> None:
-        """Ask once whether another provider may be told of the notebook, too."""
+        """Ask once whether another provider may see the notebook, too."""
         context = self.context
         if context is None or self._panel is not None or self._context_mode == "off":
             return
@@ -487,7 +487,7 @@ class KernelChat:
         self.runner.refresh()
 
     def reread(self) -> None:
-        """Follow what the environment says by now; nothing while an answer comes."""
+        """Apply changes of the environment, except while an answer runs."""
         agent = self.runner.built_agent
         if agent is None:  # it will be built with what is set by then
             self.live_settings.take_changes()
@@ -495,7 +495,7 @@ class KernelChat:
             self._reread(agent)
 
     def _reread(self, agent: Agent) -> None:
-        """Follow a model or an address that the environment has got since."""
+        """Apply a model or address that was added to the environment since."""
         before = agent.provider
         try:
             self.live_settings.reread(agent)
@@ -567,7 +567,7 @@ class KernelChat:
                     autosave.save()
 
     def _allow(self, allowed: str) -> str:
-        """Set or tell what the model may do in this notebook without asking."""
+        """Set or show what the model may do in this notebook without asking."""
         match allowed:
             case "ask" | "edits" | "all":
                 self._allowed = allowed
@@ -618,7 +618,7 @@ class KernelChat:
 
 
 def other_model_line(session: Session, model: str) -> str:
-    """Say that a chat goes on with another model than before; empty if it does not."""
+    """One line if a chat continues with another model than before, else empty."""
     before = [usage.model for _, usage in session.usages][-1:] or [""]
     if before[0] in ("", model):
         return ""
@@ -643,7 +643,7 @@ def _attached_line(attached: Attachment, tokens: int) -> str:
 def _is_confirmed(named: Iterable[Mention]) -> bool:
     """Ask the person before attaching names that may come from pasted text.
 
-    Without somebody to ask, as when a notebook is run by a program, nothing is.
+    Attach nothing if no one can be asked, as when a program runs the notebook.
     """
     names = terminal_text(", ".join(each.text for each in named))
     asked = f"{names} may be pasted: it's below the first paragraph. Attach it? [y/N] "
@@ -657,7 +657,7 @@ def _is_confirmed(named: Iterable[Mention]) -> bool:
 
 
 def _says_yes(asked: str) -> bool | None:
-    """The person's answer; None where nobody can answer."""
+    """The person's answer; None if no one can answer."""
     try:
         return input(asked).strip().lower() in ("y", "yes")
     except (EOFError, OSError, NotImplementedError):

@@ -1,9 +1,9 @@
-"""The notebook as the model sees it, unasked: a block at the end of each request.
+"""The notebook as the model sees it: a block at the end of each request.
 
-It is made again for each request and never stored, compacted or exported; as it comes
-last, it breaks no prompt cache. It tells the selected cell, the last error, variables
-used last, and the cells around. The kernel knows errors, variables and what was run;
-the rest is asked of the page, and left out where none answers within a second. The
+It is made for each request and never stored, compacted or exported. As it comes last,
+it breaks no prompt cache. It contains the selected cell, the last error, the variables
+used last, and the cells around. Errors, variables and runs come from the kernel. The
+page adds the rest, which is left out if no page answers within a second. The
 person sees exactly what is sent, and can leave out each part or all of it.
 """
 
@@ -29,7 +29,7 @@ WINDOW_SHARE = 0.05
 """Most of a small model's window that the block takes."""
 
 SHARES = {"selected": 0.35, "error": 0.15, "variables": 0.4, "cells": 1.0}
-"""How much of what is left each part may take, in this order."""
+"""Share of the remaining room that each part may take, in this order."""
 
 LABELS = {
     "selected": "Selected cell",
@@ -47,7 +47,7 @@ ROOM = 80
 """Tokens of the note and the titles."""
 
 PAGE_SECONDS = 1.0
-"""How long a request waits for the page: what a person does not notice."""
+"""Time that a request waits for the page: too short for a person to notice."""
 
 VARIABLES, RUNS, LINE_CHARACTERS = 15, 8, 80
 """Variables that are looked for, cells that were run last, characters of their line."""
@@ -62,7 +62,7 @@ class Part:
     name: str
     lines: tuple[str, ...]
     total: int = 0
-    """Cells or variables that there are."""
+    """Number of cells or variables in all."""
     is_on: bool = True
 
     @property
@@ -119,7 +119,7 @@ class NotebookContext:
     last: str = ""
     """The block that was sent last; a turn empties it."""
     _provider: str = ""
-    """Whom the person has agreed to send the block to."""
+    """Providers to which the person has agreed to send the block."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_confirmed(self, provider: str) -> bool:
@@ -149,14 +149,14 @@ class NotebookContext:
     def block(
         self, parts: Sequence[Part], *, window: int | None, counter: TokenCounter
     ) -> str:
-        """The block that tells these parts; empty if there is nothing to tell."""
+        """The block with these parts; empty without parts."""
         room = min(
             MOST_TOKENS, int((window or MOST_TOKENS / WINDOW_SHARE) * WINDOW_SHARE)
         )
         return _block(parts, room, counter)
 
     def parts(self) -> tuple[Part, ...]:
-        """All parts that have something to tell, whether they are on or not."""
+        """All parts that aren't empty, whether they are on or not."""
         outline = self.page()
         found = [*_of_page(outline)] if outline else [*self._runs()]
         if self.mode() == "on":
@@ -197,7 +197,7 @@ class NotebookContext:
         yield Part("error", (f"{name}: {message}",))
 
     def _runs(self) -> Iterator[Part]:
-        """The cells that were run last, where the page tells no outline."""
+        """The cells that were run last, if the page reports no outline."""
         runs = [*self.contents.runs()]
         lines = [f"run as [{number}]: {_first_line(source)}" for number, source in runs]
         if lines:
@@ -224,7 +224,7 @@ def outline_of(page: PageRequests) -> Outline | None:
 
 
 def cell_at(page: PageRequests, position: int) -> MentionedCell | None:
-    """The cell at a position with the text of its outputs; None if no page tells it."""
+    """The cell at a position with the text of its outputs; None without a page."""
     answer = page.ask_soon("outline", {"first": position}, seconds=PAGE_SECONDS)
     found = (each for each in (answer.cells if answer else ()))
     named = next((each for each in found if each.number == position), None)
@@ -239,7 +239,7 @@ def cell_at(page: PageRequests, position: int) -> MentionedCell | None:
 
 
 def _of_page(outline: Outline) -> Iterator[Part]:
-    """The selected cell, and the cells by how near they are to it."""
+    """The selected cell, then the others, nearest first."""
     cells = outline.cells
     selected = next((e for e in cells if e.number == outline.selected), None)
     if selected is not None:
@@ -319,6 +319,6 @@ def _fitted(part: Part, room: int, counter: TokenCounter) -> str:
 
 
 def _number(line: str) -> int:
-    """The number at the start of a cell's line; 0 where the page told none."""
+    """The number at the start of a cell's line; 0 if there is none."""
     first = line.partition(" ")[0]
     return int(first) if first.isdecimal() else 0

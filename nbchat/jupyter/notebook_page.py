@@ -23,7 +23,7 @@ FIND_SECONDS = 3.0
 ANSWER_SECONDS = 10.0
 
 STEP_SECONDS = 0.1
-"""How often a stop is noticed."""
+"""Interval at which a stop is noticed."""
 
 FINDS_KEPT = 8
 
@@ -94,7 +94,7 @@ class PageRequests:
     def ask_soon(
         self, action: str, details: Details = NOTHING, *, seconds: float
     ) -> NotebookAnswer | None:
-        """The answer of the view that is known already; None if none comes in time."""
+        """The answer of the known view; None if it doesn't come in time."""
         if not self._view:
             return None
         with self._sent(action, self._view, details) as reply:
@@ -109,7 +109,7 @@ class PageRequests:
         timeout_seconds: float = ANSWER_SECONDS,
         view: str = "",
     ) -> NotebookAnswer:
-        """Have the view act, and return its answer, which may tell a problem.
+        """Have the view act, and return its answer, which may be a problem.
 
         Raises NbchatError where no view has the notebook and when the answer takes
         longer than the timeout, and Stopped.
@@ -154,12 +154,12 @@ class PageRequests:
         return False
 
     def tell(self, action: str, view: str) -> None:
-        """Have a view act, without waiting for what it answers."""
+        """Have a view act, without waiting for its answer."""
         with self._sent(action, view, {}):
             pass
 
     def other_tab(self) -> str:
-        """A line, once, if another page shows other sources of this notebook.
+        """One line, once, if another page shows other sources of this notebook.
 
         A page in the background answers late, perhaps to an earlier request.
         """
@@ -189,7 +189,7 @@ class PageRequests:
 
     @contextmanager
     def notice(self, text: str) -> Iterator[Reply]:
-        """Show a line in all views meanwhile; its answer is that a person withdrew."""
+        """Show a line in all views while it waits; answered when a person withdraws."""
         with self._sent("notice", "", {"source": text}) as reply:
             try:
                 yield reply

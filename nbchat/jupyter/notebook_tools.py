@@ -56,10 +56,10 @@ class Proposed(_NeededOfProposed, total=False):
 RUN_SECONDS = 60
 
 MOST_SECONDS = 600
-"""How long one call waits for cells that run; a later call may wait on."""
+"""Time that one call waits for cells that run; a later call may wait on."""
 
 STILL_SECONDS = 2.0
-"""How often a run asks whether its page is still there."""
+"""Interval at which a run asks whether its page is still there."""
 
 UNSEEN_SECONDS = 0.3
 """A wait for the kernel that is too short to be shown."""
@@ -107,7 +107,7 @@ class CellEdit:
 
     change: Change
     total: int
-    """How many cells the notebook has."""
+    """Number of cells of the notebook."""
     cell: NotebookCell | None = None
     """The cell before the change; None for a new one."""
     source: str = ""
@@ -326,7 +326,7 @@ class NotebookTools:
             self._read[cell_id] = source
 
     def close(self) -> None:
-        """Follow the kernel no longer."""
+        """Stop following the kernel."""
         if self._running is not None:
             self._running.close()
 
@@ -362,7 +362,7 @@ class NotebookTools:
     # Changing
 
     def _planned(self, wanted: "_Wanted") -> CellEdit:
-        """The change once it was checked; raises NbchatError with why it cannot be."""
+        """The checked change; raises NbchatError if it can't be made."""
         change, source, kind = wanted.change, wanted.source, wanted.kind
         after = wanted.after or (wanted.cell if change == "insert" else "")
         trial = _details(CellEdit(change, 0, kind=kind), is_trial=True)
@@ -383,7 +383,7 @@ class NotebookTools:
         return CellEdit(change, answer.total, found, source, above, kind)
 
     def _check_read(self, cell: NotebookCell, *, is_part: bool) -> None:
-        """Refuse to change what the model has not read as it is now.
+        """Refuse to change a cell whose current state the model hasn't read.
 
         Where a part is replaced, the model knows at least that part.
         """
@@ -396,7 +396,7 @@ class NotebookTools:
         raise NbchatError(_refusal(cell, why))
 
     def _changed(self, edit: CellEdit, answer: NotebookAnswer) -> str:
-        """A change in a line: what was done, with the id and the position now."""
+        """One line about a change, with the cell's current id and position."""
         if edit.change == "delete":
             self._read.pop(answer.cells[0].id, None)
             return f"deleted {_name(answer.cells[0])}; {answer.total:,} cells are left"
@@ -467,7 +467,7 @@ class NotebookTools:
     def _run_one(
         self, cell: str, code: str | None, until: float
     ) -> tuple[NotebookAnswer, bool]:
-        """The cell once it has run, or as it is when the time is over."""
+        """The cell after its run, or its state after the time limit."""
         self._await_kernel(until)
         with self._page().asking("run", {"cell": cell, "expected": code}) as reply:
             self._view_of_run = reply.view
@@ -481,7 +481,7 @@ class NotebookTools:
         return self._asked("read", {"cell": cell}), False
 
     def _awaited(self, reply: Reply, until: float) -> NotebookAnswer | None:
-        """The answer of a run; None when the time is over."""
+        """The answer of a run; None after the time limit."""
         was_silent = False
         while (left := until - time.monotonic()) > 0:
             answer = reply.wait(min(left, STILL_SECONDS))
@@ -494,7 +494,7 @@ class NotebookTools:
         return None
 
     def _await_kernel(self, until: float) -> None:
-        """Wait for the end of another cell, which a person may shorten."""
+        """Wait for the end of another cell; a person may end the wait."""
         running = self._running
         if running is None or running.wait(UNSEEN_SECONDS):
             return
@@ -655,7 +655,7 @@ def _effect_of_edit(*, run: bool = False, **_others: object) -> str:
 
 
 def _first_line(cell: NotebookCell) -> str:
-    """The first line of a cell, by which a person knows it."""
+    """The first line of a cell, which names it for a person."""
     lines = (line.strip() for line in cell.source.splitlines())
     return f"`{next(filter(None, lines), '')[:TITLE_CHARACTERS]}`"
 
@@ -708,7 +708,7 @@ def _outputs_text(cell: NotebookCell, limit: int) -> str:
 
 
 def _last_state(text: str) -> str:
-    """A text without the states of lines that later ones have overwritten."""
+    """A text without lines that were overwritten, as by a progress bar."""
     lines = text.rstrip("\n").split("\n")
     plain = [each.rstrip("\r") for each in lines]
     return "\n".join(

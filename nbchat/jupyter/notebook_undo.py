@@ -1,7 +1,7 @@
 """Undo of what the model changed in a notebook, through the page that shows it.
 
-Before each change the page tells how the cell is, and with the result of the call this
-is in the session and its store. An undo restores cell by cell, in the view where a
+The page reports the cell before each change. With the result of the call this
+is kept in the session and its store. An undo restores cell by cell, in the view where a
 person asks for it, and only what they have not edited since.
 """
 

@@ -29,7 +29,7 @@ class ShellContents:
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
         self.cell_at: Callable[[int], Cell | None] = lambda _position: None
-        """A cell by its position, where the notebook's page tells it."""
+        """A cell by its position, if the notebook's page reports it."""
 
     @property
     def folder(self) -> Path:
@@ -84,7 +84,7 @@ class ShellContents:
         return error_report(failure, self.variables(), self.folder)
 
     def _failure(self, shown: str, source: str) -> Failure | None:
-        """From the exception, which knows most, where the kernel still has it."""
+        """From the exception, which has most details, if the kernel still has it."""
         number, cell, told = self._last_traceback()
         error: BaseException | None = getattr(sys, "last_value", None)
         if isinstance(error, UsageError):
@@ -129,23 +129,23 @@ class RunningCell:
         self._changed = threading.Condition()
         self._began: float | None = None
         self.id = ""
-        """Empty for code that is in no cell."""
+        """Id of the cell; empty for code outside of cells."""
         shell.events.register("pre_run_cell", self._begin)
         shell.events.register("post_run_cell", self._end)
 
     @property
     def seconds(self) -> float | None:
-        """How long it has run; None if no cell runs."""
+        """Seconds that it has run; None if no cell runs."""
         began = self._began
         return None if began is None else time.monotonic() - began
 
     def wait(self, seconds: float) -> bool:
-        """Wait for its end; whether no cell runs now."""
+        """Wait for its end; True if no cell runs now."""
         with self._changed:
             return self._changed.wait_for(lambda: self._began is None, seconds)
 
     def close(self) -> None:
-        """Follow the shell no longer."""
+        """Stop following the shell."""
         self._shell.events.unregister("pre_run_cell", self._begin)
         self._shell.events.unregister("post_run_cell", self._end)
 

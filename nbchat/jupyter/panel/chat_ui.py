@@ -159,7 +159,7 @@ class ChatUI(anywidget.AnyWidget):
         provider's to the chat's server, `models` can be chosen, and
         `resolver` resolves `@name`. A `runner` brings agent and commands; it runs on
         when the panel is closed. `undo_cells` undoes what a turn changed in the
-        notebook, and `notebook` is what the model is told of it, unasked.
+        notebook, and `notebook` is the context about it in each request.
         """
         super().__init__(height=height, theme=theme)
         own = NoCommands() if commands or runner else OwnCommands()

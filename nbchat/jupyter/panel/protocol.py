@@ -309,7 +309,7 @@ class Knows(Question):
     """Ask for the notebook context that is sent to the model; answered with known.
 
     `left_out` are parts that the person leaves out from now on, null for no change, and
-    `agrees` says that the provider of now may be told.
+    `agrees` allows the current provider to see it.
     """
 
     left_out: tuple[str, ...] | None = None
@@ -681,7 +681,7 @@ class ModelProvider:
 class ModelsPage(Answer):
     """The chat's model, and all that can be chosen.
 
-    `address` is that of one's own server, without a login. `origin` says what named the
+    `address` is that of an own server, without a login. `origin` says what named the
     model, `always` is the one chosen for new chats, `window` is its context window, and
     `trial` the small model that needs none.
     """
@@ -844,7 +844,7 @@ class Mentioned(Answer):
 
 @dataclass(frozen=True, slots=True)
 class KnownPart:
-    """A part of what is told of the notebook; `total` counts cells or variables."""
+    """A part of the notebook context; `total` counts cells or variables."""
 
     name: str
     label: str
@@ -856,7 +856,7 @@ class KnownPart:
 class Known(Answer):
     """The exact block that ends each request; `text` is empty if nothing is sent.
 
-    `asks_for` is a provider that is told nothing before the person agrees.
+    `asks_for` is a provider that gets nothing before the person agrees.
     """
 
     text: str

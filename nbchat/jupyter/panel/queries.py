@@ -1,7 +1,7 @@
-"""Answers the questions of views, each on a thread of its own.
+"""Answers to queries of views, each on its own thread.
 
-One may come while a cell or a turn runs, and rendering a page of history may take a
-second, in which no click on Stop must wait. Few change anything: a key, a model.
+A query may come while a cell or a turn runs, and rendering a page of history may take a
+second, during which a click on Stop must not wait. Few change anything: a key, a model.
 """
 
 import logging
@@ -618,8 +618,8 @@ def _warning(plan: Plan, *, least_tokens: int) -> str:
 def memory_view(agent: Agent) -> protocol.MemoryView:
     """The summary, the facts and the messages they come from.
 
-    The position of a value is that of the first covered message that holds it, in any
-    way of writing it; null where none does.
+    The position of a value is that of the first covered message that contains it, in
+    any notation; null if none does.
     """
     session, record = agent.session, agent.session.compaction
     if record is None:
@@ -647,7 +647,7 @@ def _memory_html(record: Compaction) -> str:
 
 
 def _positions(wanted: Sequence[Value], entries: Sequence[Entry]) -> list[int | None]:
-    """The first entry that holds each value."""
+    """The first entry that contains each value."""
     places: dict[Value, int] = {}
     texts = list(map(_text, entries))
     for first in range(0, len(texts), SEARCHED_TOGETHER):

@@ -25,7 +25,7 @@ Send = Callable[[dict[str, Any]], None]
 
 
 class ViewSync:
-    """Sends operations to all views from a thread of its own."""
+    """Sends operations to all views from its own thread."""
 
     def __init__(
         self,
