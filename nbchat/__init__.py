@@ -12,7 +12,7 @@ SDK. Type checkers read them in `__init__.pyi`.
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _MODULES = {
     "agent.agent": "Agent",

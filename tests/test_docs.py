@@ -219,7 +219,8 @@ def test_the_readme_is_read_in_two_minutes():
 
 def test_the_changelog_has_this_version_in_a_screen_of_lines():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    unreleased, heading, section = text.partition(f"## [{nbchat.__version__}] - ")
+    unreleased, heading, rest = text.partition(f"## [{nbchat.__version__}] - ")
+    section = rest.partition("\n## [")[0]
     assert heading
     assert "## [Unreleased]\n" in unreleased
     assert len(section.splitlines()) < CHANGELOG_LINES

@@ -10,13 +10,13 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from nbchat import __version__
 from nbchat.cli.doctor import Report, diagnose
 from nbchat.config.layers import settings
 from nbchat.config.private_files import write_private
@@ -28,10 +28,11 @@ from nbchat.providers.connect import EMBEDDED_MODEL, default_model
 from nbchat.providers.model_download import is_fetched, model_file
 from nbchat.rendering.plain_text import terminal_text
 from nbchat.storage.autosave import save_session
-from nbchat.storage.export import FORMATS, exported, imported
+from nbchat.storage.export import FORMATS, VERSION, exported, imported
 from nbchat.storage.factory import opened_store
 from nbchat.storage.import_checks import checked, claims, without_claims
 from nbchat.storage.owners import rls_statements
+from nbchat.storage.schema import VERSIONS
 from nbchat.storage.store import SessionStore
 
 DESCRIPTION = "A chat panel for Jupyter notebooks that compacts long conversations."
@@ -80,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="nbchat", description=DESCRIPTION, epilog=EPILOG
     )
     parser.set_defaults(command=None)
-    shown = f"nbchat {version('jupyter-nbchat')}"
+    shown = f"nbchat {__version__} (database {VERSIONS[-1]}, exported files {VERSION})"
     parser.add_argument("--version", action="version", version=shown)
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     _add_demo_commands(commands)

@@ -20,7 +20,8 @@ from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError
 from nbchat.providers.model_download import model_file
 from nbchat.storage.autosave import save_session
-from nbchat.storage.export import exported
+from nbchat.storage.export import VERSION, exported
+from nbchat.storage.schema import VERSIONS
 from nbchat.storage.store import SessionStore
 
 
@@ -95,7 +96,7 @@ def test_commands_without_a_notebook_do_not_load_what_runs_notebooks():
 def test_an_invalid_number_of_tickets_is_one_line(capsys):
     for number in ("0", "3", "51"):
         assert main(["demo", "--tickets", number]) == 1
-        assert "choose 4 to 50" in capsys.readouterr().err
+        assert "Choose 4 to 50" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
@@ -230,11 +231,12 @@ def test_sessions_are_listed_from_the_store_of_the_site_file(
     assert "hello hub" in capsys.readouterr().out
 
 
-def test_the_version_is_printed(capsys):
+def test_the_version_is_printed_with_those_of_the_database_and_of_files(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0
-    assert capsys.readouterr().out == f"nbchat {nbchat_version}\n"
+    shown = f"nbchat {nbchat_version} (database {VERSIONS[-1]}, exported files {VERSION})"
+    assert capsys.readouterr().out == f"{shown}\n"
 
 
 @pytest.mark.slow

@@ -87,7 +87,8 @@ def test_the_last_cell_and_error_are_brought_in_as_the_person_saw_them(kernel):
     assert shown.startswith("The cell run as [4]")
 
 
-def test_a_panel_on_ones_own_agent_attaches_what_is_mentioned(kernel):
+def test_a_panel_on_ones_own_agent_attaches_what_is_mentioned(kernel, tmp_path):
+    kernel.run(f"import os; os.chdir({str(tmp_path)!r})")
     kernel.run(
         "%load_ext nbchat\nfrom nbchat import Agent, ChatUI\n"
         "from nbchat.testing import ScriptedProvider, says\n"
