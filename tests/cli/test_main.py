@@ -235,7 +235,9 @@ def test_the_version_is_printed_with_those_of_the_database_and_of_files(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0
-    shown = f"nbchat {nbchat_version} (database {VERSIONS[-1]}, exported files {VERSION})"
+    shown = (
+        f"nbchat {nbchat_version} (database {VERSIONS[-1]}, exported files {VERSION})"
+    )
     assert capsys.readouterr().out == f"{shown}\n"
 
 
