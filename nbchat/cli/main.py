@@ -10,13 +10,13 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from nbchat import __version__
 from nbchat.cli.doctor import Report, diagnose
 from nbchat.config.layers import settings
 from nbchat.config.private_files import write_private
@@ -81,7 +81,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="nbchat", description=DESCRIPTION, epilog=EPILOG
     )
     parser.set_defaults(command=None)
-    shown = f"nbchat {__version__} (database {VERSIONS[-1]}, exported files {VERSION})"
+    ours = f"nbchat {version('jupyter-nbchat')}"
+    shown = f"{ours} (database {VERSIONS[-1]}, exported files {VERSION})"
     parser.add_argument("--version", action="version", version=shown)
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     _add_demo_commands(commands)
