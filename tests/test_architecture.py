@@ -31,6 +31,7 @@ MIGRATIONS = (
     "0003_cache_loss",
     "0004_branches",
     "0005_cell_changes",
+    "0006_request_paces",
 )
 
 OUTSIDE = {

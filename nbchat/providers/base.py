@@ -13,7 +13,13 @@ from nbchat.conversation.tools import Tool
 from nbchat.errors import ConfigError
 from nbchat.providers.model_info import ModelInfo, ServedModel
 from nbchat.providers.request_options import RequestOptions
-from nbchat.providers.tokens import IMAGE_TOKENS, TokenCounter
+from nbchat.providers.tokens import (
+    IMAGE_TOKENS,
+    TOKEN_BYTES,
+    TokenCounter,
+    most_tokens,
+    most_tokens_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -232,6 +238,16 @@ def estimated_tokens(request: Request, counter: TokenCounter) -> int:
     """Input tokens of a request by the local counter; thinking is not sent again."""
     fixed = fixed_tokens(request.system, request.tools, counter)
     return fixed + sum(_entry_tokens(entry, counter) for entry in request.history)
+
+
+def most_bytes(request: Request) -> int:
+    """Bytes of a request's texts; a picture counts as a text of its tokens."""
+    sent = [each for each in request.history if each.role != "thinking"]
+    pictures = [each for each in sent if image_of(each) is not None]
+    texts = [each for each in sent if image_of(each) is None]
+    fixed = sum(map(most_tokens, fixed_texts(request.system, request.tools)))
+    said = fixed + sum(map(most_tokens_of, texts))
+    return said + len(pictures) * IMAGE_TOKENS * TOKEN_BYTES
 
 
 def _entry_tokens(entry: Entry, counter: TokenCounter) -> int:

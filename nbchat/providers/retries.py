@@ -1,24 +1,15 @@
-"""Try failed requests again, within rate limits; read streams until Stop is pressed.
-
-All requests of this process are kept within a server's rate limits: one `Limiter` for
-each address is shared by all agents and threads. It learns from refusals how far apart
-requests must start, and waits as long as the server asks.
-"""
+"""Try failed requests again, within rate limits; read streams until Stop is pressed."""
 
 import queue
 import random
-import re
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from functools import cache
 from itertools import count
 from threading import Event as Flag
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, TypeVar
 
 from nbchat.conversation.events import (
     Delta,
@@ -27,37 +18,21 @@ from nbchat.conversation.events import (
     ThinkingDelta,
 )
 from nbchat.errors import ProviderError, RateLimited, Stopped
-from nbchat.providers.base import Provider, Reply, ReplyStream, Request
+from nbchat.providers.base import (
+    Provider,
+    Reply,
+    ReplyStream,
+    Request,
+    most_bytes,
+)
 from nbchat.providers.closable_http import Line, using
+from nbchat.providers.rate_limits import (
+    LONGEST_WAIT_SECONDS,
+    Limiter,
+    SupportsLimiter,
+)
 from nbchat.providers.request_options import RequestOptions
-
-FIRST_INTERVAL_SECONDS = 0.1
-"""Between two requests after the first refusal; doubled by each further one."""
-
-LONGEST_INTERVAL_SECONDS = 30.0
-SHORTEST_INTERVAL_SECONDS = 0.005
-"""Below it requests are no longer held back."""
-
-RECOVERY, DOUBT, CAUTION = 0.985, 0.998, 1.05
-"""Factors of the interval after each request that was accepted, of the interval that
-was refused, below which it does not fall, and of the interval after a refusal. Of 48
-combinations these lost the least time on servers with 1, 4 and 20 requests a second,
-with and without Retry-After: 1.01 to 1.19 times the ideal from 4 on."""
-
-LEAST_SPAN_SECONDS = 1.0
-"""Limits are for a second at least: a burst says nothing of a shorter time."""
-
-FORGOTTEN_SECONDS = 120.0
-"""Without a request for so long, what was learned is forgotten."""
-
-DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:(\d+)ms)?")
-"""A time until a limit is reset, as OpenAI writes it: 6m0s, 1.5s, 20ms."""
-
-LONGEST_WAIT_SECONDS = 60.0
-"""A longer wait is an error, for a person should know of it."""
-
-LIMITED = ("requests", "tokens", "input-tokens", "output-tokens")
-"""What is limited, in the names of headers."""
+from nbchat.providers.tokens import TOKEN_BYTES
 
 ATTEMPTS = 4
 PATIENCE_SECONDS = 600.0
@@ -74,172 +49,9 @@ STEP_SECONDS = 0.05
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """When a request may start, and how long that is from now, in seconds."""
-
-    starts_at: float
-    wait_seconds: float
-
-
-class Limiter:
-    """Holds requests to one server back, so that it need not refuse them.
-
-    Safe for several threads.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` tells the time in seconds."""
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._interval = 0.0
-        self._next_start = 0.0
-        self._blocked_until = 0.0
-        self._learned_at = 0.0
-        self._refused_interval = 0.0
-        """The interval that was too short, which slowly is tried again."""
-        self._since = 0.0
-        self._accepted = 0
-        """Requests that were accepted since the last refusal, or the first of them."""
-
-    def next_turn(self) -> Turn:
-        """Take the next turn; wait for it, then ask `is_open`."""
-        with self._lock:
-            now = self._clock()
-            if now - max(self._learned_at, self._next_start) > FORGOTTEN_SECONDS:
-                self._interval = self._refused_interval = 0.0
-                self._since, self._accepted = now, 0
-            start = max(now, self._next_start, self._blocked_until)
-            self._next_start = start + self._interval
-            return Turn(start, start - now)
-
-    def is_open(self) -> bool:
-        """Whether the server has asked for no wait since the turn was taken."""
-        with self._lock:
-            return self._clock() >= self._blocked_until
-
-    def refused(self, turn: Turn, wait_seconds: float | None) -> None:
-        """Learn from a refusal for too many requests.
-
-        Requests that had started before the last refusal teach nothing new. While
-        others are accepted, only the refused one waits as long as the server asks.
-        """
-        with self._lock:
-            now, wait = self._clock(), wait_seconds or 0.0
-            is_new, is_working = turn.starts_at >= self._learned_at, self._accepted > 0
-            if self._interval and is_working:
-                wait = min(wait, 2 * self._interval) if is_new else 0.0
-            if is_new:
-                self._learn(now, wait)
-            self._block(now, wait)
-            self._next_start = max(self._next_start, self._blocked_until)
-
-    def _learn(self, now: float, wait: float) -> None:
-        """Set the interval to that at which requests were accepted in the end."""
-        is_same = now - self._learned_at < LEAST_SPAN_SECONDS
-        if self._accepted and self._interval:
-            self._refused_interval = self._interval
-            self._interval *= CAUTION
-        elif self._accepted:
-            span = max(now + wait - self._since, LEAST_SPAN_SECONDS)
-            self._interval = span / self._accepted
-        elif not is_same:
-            self._refused_interval = self._interval
-            doubled = max(self._interval * 2, FIRST_INTERVAL_SECONDS)
-            self._interval = min(doubled, LONGEST_INTERVAL_SECONDS)
-        else:
-            return
-        self._learned_at, self._since, self._accepted = now, now + wait, 0
-
-    def accepted(self) -> None:
-        """Let the next requests start a little earlier."""
-        with self._lock:
-            self._interval = max(self._interval * RECOVERY, self._refused_interval)
-            self._refused_interval *= DOUBT
-            if self._interval < SHORTEST_INTERVAL_SECONDS:
-                self._interval = self._refused_interval = 0.0
-
-    def observe(self, headers: Mapping[str, str]) -> None:
-        """Read the headers of an answer: nothing is left, and until when."""
-        wait = reset_after(headers)
-        with self._lock:
-            self._accepted += 1
-            if wait is not None:
-                self._block(self._clock(), wait)
-
-    def _block(self, now: float, seconds: float) -> None:
-        if seconds <= LONGEST_WAIT_SECONDS:
-            self._blocked_until = max(self._blocked_until, now + seconds)
-
-
-@cache
-def limiter_of(address: str) -> Limiter:
-    """The limiter of a server; the same for all agents of this process."""
-    del address
-    return Limiter()
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait by Retry-After, a number or a date, else until a reset."""
-    with suppress(ValueError):
-        return max(0.0, float(headers.get("retry-after-ms", "")) / 1_000)
-    value = headers.get("retry-after", "")
-    with suppress(ValueError):
-        return max(0.0, float(value))
-    with suppress(ValueError):
-        return _seconds_until(parsedate_to_datetime(value))
-    return reset_after(headers)
-
-
-def reset_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds until limits with nothing left are reset; None if some is left of all.
-
-    Of `x-ratelimit-*` (OpenAI and others) and `anthropic-ratelimit-*`.
-    """
-    waits = []
-    for name in LIMITED:
-        for left, reset in (
-            (f"x-ratelimit-remaining-{name}", f"x-ratelimit-reset-{name}"),
-            (
-                f"anthropic-ratelimit-{name}-remaining",
-                f"anthropic-ratelimit-{name}-reset",
-            ),
-        ):
-            if headers.get(left, "").strip() == "0":
-                waits.append(_duration(headers.get(reset, "")))
-    known = [wait for wait in waits if wait is not None]
-    return max(known, default=None)
-
-
 def with_jitter(seconds: float, spread: float) -> float:
     """A wait, and a random part of `spread` more, so that workers do not collide."""
     return seconds + random.uniform(0, spread)  # noqa: S311  # no secret
-
-
-def _duration(text: str) -> float | None:
-    """Seconds of `6m0s` or until a date in ISO 8601; None for anything else."""
-    if (found := DURATION.fullmatch(text.strip())) and any(found.groups()):
-        with suppress(ValueError):
-            hours, minutes, seconds, thousandths = (
-                float(n or 0) for n in found.groups()
-            )
-            return hours * 3_600 + minutes * 60 + seconds + thousandths / 1_000
-    with suppress(ValueError):
-        return _seconds_until(datetime.fromisoformat(text))
-    return None
-
-
-def _seconds_until(moment: datetime) -> float:
-    return max(0.0, (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds())
-
-
-@runtime_checkable
-class SupportsLimiter(Protocol):
-    """A provider whose server may limit the rate of requests."""
-
-    @property
-    def limiter(self) -> Limiter:
-        """The limiter that all requests to the server share."""
 
 
 def stream_with_retries(
@@ -260,13 +72,13 @@ def stream_with_retries(
     limiter = provider.limiter if isinstance(provider, SupportsLimiter) else Limiter()
     began = time.monotonic()
     for attempt in count(1):
-        turn = _take_turn(limiter, stop)
+        started = _started(limiter, provider, request, stop)
         attempted = _Attempt(provider.stream(request, stop=stop), live=live)
         try:
             reply = yield from attempted.deltas()
         except ProviderError as error:
             if isinstance(error, RateLimited):
-                limiter.refused(turn, error.retry_after)
+                limiter.refused(started, error.retry_after)
             wait = _wait_seconds(error, attempt)
             is_late = time.monotonic() + wait - began > _patience(request.options)
             has_shown = attempted.has_shown and not request.answer_tag
@@ -274,7 +86,6 @@ def stream_with_retries(
                 yield from attempted.held
                 raise
         else:
-            limiter.accepted()
             return reply
         yield RetryScheduled(attempt, wait, attempted.fault)
         _pause(wait, stop)
@@ -317,13 +128,15 @@ class _Attempt:
             self._stream.close()
 
 
-def _take_turn(limiter: Limiter, stop: Flag | None) -> Turn:
-    """Wait until the server's limits allow a request."""
-    while True:
-        turn = limiter.next_turn()
-        _pause(turn.wait_seconds, stop)
-        if limiter.is_open():
-            return turn
+def _started(
+    limiter: Limiter, provider: Provider, request: Request, stop: Flag | None
+) -> float:
+    """When the request started, as soon as the server's limits allowed it."""
+    model = request.model or provider.name
+    tokens = most_bytes(request) // TOKEN_BYTES if limiter.counts_tokens else 0
+    while (wait := limiter.start(model, tokens)) > 0:
+        _pause(wait, stop)
+    return limiter.now()
 
 
 def read_stream(
@@ -396,10 +209,15 @@ def _patience(options: RequestOptions) -> float:
 
 
 def _wait_seconds(error: ProviderError, attempt: int) -> float:
-    """Full jitter; after a Retry-After at most as much again."""
+    """Full jitter; after a Retry-After at most as much again.
+
+    None after a rate limit's, as the limiter then lets one request after another start.
+    """
     spread = FIRST_WAIT_SECONDS * 2 ** min(attempt, ATTEMPTS)
     if error.retry_after is None:
         return with_jitter(0.0, spread)
+    if isinstance(error, RateLimited):
+        return error.retry_after
     return with_jitter(error.retry_after, min(error.retry_after, spread))
 
 

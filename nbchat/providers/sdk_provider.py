@@ -28,8 +28,7 @@ from nbchat.providers.base import (
     ReplyStream,
     Request,
     estimated_tokens,
-    fixed_texts,
-    image_of,
+    most_bytes,
     refuse_untaken,
 )
 from nbchat.providers.closable_http import (
@@ -61,6 +60,7 @@ from nbchat.providers.model_info_from_server import (
     with_listed,
 )
 from nbchat.providers.provider_table import Service
+from nbchat.providers.rate_limits import Limiter, limiter_of
 from nbchat.providers.refused_content import Adaptations, RefusedContent, Trial
 from nbchat.providers.request_options import (
     RequestOptions,
@@ -69,12 +69,9 @@ from nbchat.providers.request_options import (
     not_among,
     stop_texts,
 )
-from nbchat.providers.retries import Limiter, limiter_of, read_stream
+from nbchat.providers.retries import read_stream
 from nbchat.providers.tokens import (
-    IMAGE_TOKENS,
     TokenCounter,
-    most_tokens,
-    most_tokens_of,
 )
 from nbchat.providers.wire_format import (
     Json,
@@ -305,7 +302,7 @@ class SdkProvider(ABC):
         self._largest_report = max(largest, reported)
         if usage.is_estimated or reported < max(LEAST_TRUNCATED, largest * NEARLY):
             return
-        if _most_bytes(request) < reported * TRUNCATED_FACTOR * TOKEN_BYTES:
+        if most_bytes(request) < reported * TRUNCATED_FACTOR * TOKEN_BYTES:
             return
         sent = self._counted_here(request)
         if sent < reported * TRUNCATED_FACTOR or self.truncated_at == reported:
@@ -505,8 +502,10 @@ class SdkProvider(ABC):
 
     def _open_checked(self, request: Request) -> WireStream:
         """The stream; raises ProviderError for a page or an error sent with a 200."""
+        limiter = self.limiter
+        started = limiter.now()
         stream = self._open_accepted(request)
-        self.limiter.observe(stream.response.headers)
+        limiter.observe(stream.response.headers, started, request.model or self.name)
         self._may_be_dropped = True
         content_type = stream.response.headers.get("content-type", "")
         if content_type.startswith(("text/html", "application/json")):
@@ -593,16 +592,6 @@ class SdkProvider(ABC):
             fault.kind = self.kind
             self.endpoint.source.renew()
         return fault
-
-
-def _most_bytes(request: Request) -> int:
-    """Bytes of a request's texts; a picture counts as a text of its tokens."""
-    sent = [each for each in request.history if each.role != "thinking"]
-    pictures = [each for each in sent if image_of(each) is not None]
-    texts = [each for each in sent if image_of(each) is None]
-    fixed = sum(map(most_tokens, fixed_texts(request.system, request.tools)))
-    said = fixed + sum(map(most_tokens_of, texts))
-    return said + len(pictures) * IMAGE_TOKENS * TOKEN_BYTES
 
 
 def _endpoint_of(

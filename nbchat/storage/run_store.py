@@ -13,7 +13,9 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import asdict
 from functools import cache, cached_property, partial
+from hashlib import sha256
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,6 +31,7 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.session import Session
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
+from nbchat.providers.rate_limits import Pace
 from nbchat.storage.autosave import (
     BROKEN_STORE_SECONDS,
     FLUSH_SECONDS,
@@ -36,8 +39,9 @@ from nbchat.storage.autosave import (
     Autosave,
     Progress,
 )
+from nbchat.storage.database import busy_seconds
 from nbchat.storage.owners import OwnedRows
-from nbchat.storage.schema import run_batches, run_results
+from nbchat.storage.schema import request_paces, run_batches, run_results
 from nbchat.storage.serialization import storable
 from nbchat.storage.store import Origin, SessionStore
 
@@ -46,6 +50,9 @@ ROWS_READ = 1_000
 
 MOST_TOGETHER = 100
 """Rows whose saves are one transaction."""
+
+PACE_SECONDS = 1.0
+"""How long a request waits for a SQLite file to learn when it may start."""
 
 LONGEST_PAUSE = 5.0
 """Seconds in which a database that did not answer is not asked for sessions. Less after
@@ -98,6 +105,10 @@ class Store(SessionStore):
         is_saved = bool(session.session_id)
         session.session_id = session_id
         return RowSaver(self, session, Origin(model=model), is_saved=is_saved)
+
+    def shared_pace(self, address: str) -> "StoredPace":
+        """The pace at which all processes of this store ask a server."""
+        return StoredPace(self._connection, self._mine, address)
 
     @cached_property
     def writer(self) -> "Writer":
@@ -277,6 +288,45 @@ class RowSaver:
 
     def write_log_to(self, folder: str) -> None:
         """Rows have no logs."""
+
+
+class StoredPace:
+    """The pace of requests to one server, in a database."""
+
+    def __init__(
+        self,
+        connection: Callable[..., AbstractContextManager[sa.Connection]],
+        mine: OwnedRows,
+        address: str,
+    ) -> None:
+        """`connection` opens a transaction."""
+        self._connection, self._mine = connection, mine
+        self._hash = sha256(address.encode()).hexdigest()
+
+    def change(self, change: Callable[[Pace], Pace]) -> Pace:
+        """Replace the pace in one transaction; raises StoreError."""
+        token = busy_seconds.set(PACE_SECONDS)
+        try:
+            return self._changed(change)
+        except SessionTaken:  # another process has just added the row
+            return self._changed(change)
+        finally:
+            busy_seconds.reset(token)
+
+    def _changed(self, change: Callable[[Pace], Pace]) -> Pace:
+        is_it = request_paces.c.address_hash == self._hash
+        query = self._mine.select(request_paces, request_paces.c.pace_json)
+        with self._connection() as connection:
+            known = connection.scalar(query.where(is_it).with_for_update())
+            pace = change(Pace(**json.loads(known)) if known else Pace())
+            row = {"pace_json": json.dumps(asdict(pace))}
+            if known:
+                its_own = self._mine.update(request_paces).where(is_it)
+                connection.execute(its_own.values(row))
+            else:
+                row["address_hash"] = self._hash
+                connection.execute(self._mine.insert(request_paces).values(row))
+        return pace
 
 
 class RunResults:

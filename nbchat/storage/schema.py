@@ -18,7 +18,7 @@ OLD_TABLES = {
 What refers to the sessions comes before them.
 """
 
-VERSIONS = ("0001", "0002", "0003", "0004", "0005")
+VERSIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 """Versions of the schema, oldest first: the revisions in `migrations/versions`."""
 
 metadata = sa.MetaData(
@@ -167,6 +167,17 @@ run_batches = sa.Table(
     sa.PrimaryKeyConstraint("owner", "run", "batch_id"),
 )
 """Batches of requests that a provider works on."""
+
+request_paces = sa.Table(
+    "request_paces",
+    metadata,
+    _owner(),
+    # A hash, for an address may be of any length.
+    sa.Column("address_hash", sa.String(64), nullable=False),
+    sa.Column("pace_json", sa.Text, nullable=False),
+    sa.PrimaryKeyConstraint("owner", "address_hash"),
+)
+"""How far apart the processes of an owner may ask a server that limits them."""
 
 shares = sa.Table(
     "shares",
