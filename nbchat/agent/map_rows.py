@@ -51,6 +51,7 @@ from nbchat.errors import (
     StoreError,
     UnknownModel,
 )
+from nbchat.providers.rate_limits import SharedPace, SupportsLimiter
 from nbchat.providers.retries import with_jitter
 
 MakeAgent = Agent | Callable[..., Agent]
@@ -272,6 +273,9 @@ class ResultStore(Protocol):
         self, session: Session, *, session_id: str, model: str
     ) -> RowAutosave:
         """The autosave of a row's session; a new session gets the id."""
+
+    def shared_pace(self, address: str) -> SharedPace:
+        """The pace at which all processes of this store ask a server."""
 
     def known(self, session_ids: Sequence[str]) -> set[str]:
         """The sessions among these that are stored."""
@@ -542,6 +546,8 @@ def _agent_of(task: RowTask) -> Agent:
         session, session_id=task.session_id, model=agent.provider.name
     )
     agent.switch(session, autosave)
+    if isinstance(agent.provider, SupportsLimiter):
+        agent.provider.limiter.share(plan.store.shared_pace)
     return agent
 
 

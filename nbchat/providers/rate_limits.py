@@ -281,7 +281,7 @@ class Limiter:
             if self._shared is not None and self._pace.is_limited:
                 self._unshared.append(started)
             self._pace = self._pace.after_answer(now, started)
-            found = allowances(headers, now)
+            found = allowances(headers, started)
             for name, allowance in found.items():
                 later = (e for e in self._starts if e.at > started and e.model == model)
                 used = sum(_needed(name, each.tokens) for each in later)
@@ -369,13 +369,13 @@ class SupportsLimiter(Protocol):
         """The limiter that all requests to the server share."""
 
 
-def allowances(headers: Mapping[str, str], now: float) -> dict[str, Allowance]:
+def allowances(headers: Mapping[str, str], at: float) -> dict[str, Allowance]:
     """What is left, by name, where the headers also tell how quickly it fills again."""
     found = {}
     for name in LIMITED:
         limit, left, reset = _limit_of(headers, name)
         if limit > left >= 0 and reset > 0:
-            found[name] = Allowance(limit, left, now, (limit - left) / reset)
+            found[name] = Allowance(limit, left, at, (limit - left) / reset)
     return found
 
 

@@ -26,18 +26,19 @@ from nbchat.errors import ContextOverflow, RateLimited, Stopped
 from nbchat.providers.base import Request
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.openai_responses import ResponsesProvider
-from nbchat.providers.retries import (
-    FIRST_INTERVAL_SECONDS,
+from nbchat.providers.rate_limits import (
     Limiter,
-    Turn,
     limiter_of,
     reset_after,
     retry_after,
-    stream_with_retries,
 )
+from nbchat.providers.retries import stream_with_retries
 
 WIRE = OpenAIDialect()
 HELLO = Request((Entry("user", "Hello"),))
+TICKET_TOKENS = 500
+
+Headers = Callable[[int, int], dict[str, str]]
 
 
 class LimitedServer(FaultServer):
@@ -93,85 +94,118 @@ def test_64_tickets_by_16_workers_at_4_requests_a_second():
     assert server.refused < 64
 
 
-def test_workers_that_were_refused_together_do_not_come_back_together():
-    limiter = Limiter()
-    turns = [limiter.next_turn() for _ in range(16)]
-    for turn in turns:
-        limiter.refused(turn, 1.0)
-    waits = [limiter.next_turn().wait_seconds for _ in range(16)]
-    gaps = [b - a for a, b in itertools.pairwise(waits)]
-    assert waits[0] == pytest.approx(1.0, abs=0.05)
-    assert gaps == pytest.approx([FIRST_INTERVAL_SECONDS] * 15, abs=0.02)
-
-
 class LimitedDesk:
-    """Sixteen workers and a server with a limit, in a time of their own.
+    """Sixteen workers of each limiter and a server with a limit, in a time of their own.
 
-    The server takes `limit` requests in any second.
+    The server takes `limit` requests in any second, and tells in headers what is left.
     """
 
-    def __init__(self, limit: int, retry_after: float | None) -> None:
-        self.limit, self.retry_after = limit, retry_after
+    def __init__(self, limit: int, retry_after: float | None, headers: Headers) -> None:
+        self.limit, self.retry_after, self.headers = limit, retry_after, headers
         self.now = 1_000.0
-        self.limiter = Limiter(lambda: self.now)
         self.taken: deque[float] = deque()
         self.steps: list[tuple[float, int, Callable[[], None]]] = []
         self.numbers = itertools.count()
-        self.answered = 0
+        self.answered = self.refused = 0
+        self.limiter = Limiter(clock=lambda: self.now)
 
-    def later(self, at: float, step: Callable[[], None]) -> None:
-        heapq.heappush(self.steps, (at, next(self.numbers), step))
+    def later(self, seconds: float, step: Callable[[], None]) -> None:
+        heapq.heappush(self.steps, (self.now + seconds, next(self.numbers), step))
 
-    def want(self) -> None:
-        turn = self.limiter.next_turn()
-        self.later(turn.starts_at, lambda: self.start(turn))
-
-    def start(self, turn: Turn) -> None:
-        if not self.limiter.is_open():
-            self.want()
+    def ask(self) -> None:
+        if (wait := self.limiter.start(tokens=TICKET_TOKENS)) > 0:
+            self.later(max(wait, 0.001), self.ask)
             return
         while self.taken and self.now - self.taken[0] >= 1:
             self.taken.popleft()
-        if len(self.taken) == self.limit:
-            self.limiter.refused(turn, self.retry_after)
-            self.later(self.now + (self.retry_after or 0.5), self.want)
+        started = self.now
+        if len(self.taken) >= self.limit:
+            self.refused += 1
+            self.later(0.02, lambda: self.refuse(started))
             return
         self.taken.append(self.now)
-        self.limiter.observe({})
-        self.later(self.now + 0.05, self.end)
+        told = self.headers(self.limit, self.limit - len(self.taken))
+        self.later(0.3, lambda: self.limiter.observe(told, started))
+        self.later(1.0, self.end)
+
+    def refuse(self, started: float) -> None:
+        self.limiter.refused(started, self.retry_after)
+        self.later(self.retry_after or 0.5, self.ask)
 
     def end(self) -> None:
-        self.limiter.accepted()
         self.answered += 1
-        self.want()
+        self.ask()
 
     def seconds_for(self, requests: int) -> float:
-        for _ in range(16):
-            self.want()
+        for _ in range(3 * self.limit + 12):
+            self.ask()
         while self.answered < requests:
             self.now, _, step = heapq.heappop(self.steps)
             step()
         return self.now - 1_000
 
 
+def nothing_told(_limit: int, _left: int) -> dict[str, str]:
+    return {}
+
+
 @pytest.mark.parametrize("wait", [1.0, None])
-@pytest.mark.parametrize("limit", [4, 20])
+@pytest.mark.parametrize("limit", [1, 4, 20])
 def test_many_workers_use_a_rate_limit_nearly_to_the_full(
     limit: int, wait: float | None
 ):
-    assert LimitedDesk(limit, wait).seconds_for(50 * limit) < 1.3 * 50
+    desk = LimitedDesk(limit, wait, nothing_told)
+    assert desk.seconds_for(50 * limit) < 1.25 * 50
+    assert desk.refused < 2 * (12 + 3 * limit)  # all but `limit` of the first are
 
 
-def test_a_pace_that_was_learned_is_forgotten_with_answers():
+def openai_tells(limit: int, left: int) -> dict[str, str]:
+    return {
+        "x-ratelimit-limit-requests": "5000",
+        "x-ratelimit-remaining-requests": "4999",
+        "x-ratelimit-reset-requests": "12ms",
+        "x-ratelimit-limit-tokens": str(limit * TICKET_TOKENS),
+        "x-ratelimit-remaining-tokens": str(left * TICKET_TOKENS),
+        "x-ratelimit-reset-tokens": f"{(limit - left) / limit * 1_000:.0f}ms",
+    }
+
+
+def anthropic_tells(limit: int, left: int) -> dict[str, str]:
+    return {
+        "anthropic-ratelimit-input-tokens-limit": str(limit * TICKET_TOKENS),
+        "anthropic-ratelimit-input-tokens-remaining": str(left * TICKET_TOKENS),
+        "anthropic-ratelimit-input-tokens-reset": in_seconds((limit - left) / limit),
+        "anthropic-ratelimit-output-tokens-limit": "16000",
+        "anthropic-ratelimit-output-tokens-remaining": "16000",
+        "anthropic-ratelimit-output-tokens-reset": in_seconds(0),
+    }
+
+
+@pytest.mark.parametrize("tells", [openai_tells, anthropic_tells])
+def test_requests_wait_for_the_tokens_that_headers_say_are_left(tells):
+    """Where nothing is told, each third request of the first hundred is refused."""
+    desk = LimitedDesk(20, 1.0, tells)
+    desk.limiter.observe(tells(20, 19), desk.now)
+    seconds = desk.seconds_for(600)
+    assert desk.refused <= 2
+    assert seconds < 1.2 * 30
+
+
+def test_a_budget_of_another_model_holds_no_request_up():
+    limiter = Limiter(clock=lambda: 1_000.0)
+    limiter.observe(openai_tells(4, 0), 999.0, "large")
+    assert limiter.start("small", TICKET_TOKENS) == 0
+    assert limiter.start("large", TICKET_TOKENS) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("left", ["-1", "0", "many", ""])
+def test_headers_without_a_meaning_hold_no_request_up(left):
+    """As Azure sends for some models: -1 of -1 tokens, reset in 0."""
     limiter = Limiter()
-    limiter.refused(limiter.next_turn(), None)
-    first, second = limiter.next_turn(), limiter.next_turn()
-    interval = second.starts_at - first.starts_at
-    assert interval == pytest.approx(FIRST_INTERVAL_SECONDS, abs=0.01)
-    for _ in range(300):
-        limiter.accepted()
-    first, second = limiter.next_turn(), limiter.next_turn()
-    assert second.starts_at - first.starts_at == pytest.approx(0, abs=0.01)
+    told = {"limit-tokens": "-1", "remaining-tokens": left, "reset-tokens": "0"}
+    headers = {f"x-ratelimit-{name}": text for name, text in told.items()}
+    limiter.observe(headers, limiter.now())
+    assert limiter.start(tokens=TICKET_TOKENS) == 0
 
 
 def test_a_wait_of_an_hour_is_an_error_and_holds_no_later_request_up(server):
@@ -208,7 +242,7 @@ def test_after_the_last_allowed_request_the_next_waits_for_the_reset(server):
 
 def test_stop_ends_the_wait_for_a_turn(server):
     provider = OpenAIProvider("m", base_url=f"{server.url}/v1")
-    provider.limiter.refused(provider.limiter.next_turn(), 30.0)
+    provider.limiter.refused(provider.limiter.now(), 30.0)
     stop = threading.Event()
     threading.Timer(0.05, stop.set).start()
     started = time.monotonic()
