@@ -180,6 +180,8 @@ class Allowance:
     """Below 0 is what is owed."""
     seen_at: float
     added: float
+    full_in: float
+    """Seconds until it is full, from which `added` was found: more are more exact."""
 
     def left_at(self, now: float) -> float:
         """How much is left at a time."""
@@ -188,8 +190,14 @@ class Allowance:
     def wait_for(self, needed: float, now: float) -> float:
         """Seconds until so much is left, or all that ever is; 0 for over a minute."""
         missing = min(needed, self.limit) - self.left_at(now)
-        wait = missing / self.added
+        wait = CAUTION * missing / self.added  # clocks differ a little
         return wait if 0 < wait <= LONGEST_WAIT_SECONDS else 0.0
+
+    def with_rate_of(self, known: "Allowance | None") -> "Allowance":
+        """The allowance with the rate that was known, where that is more exact."""
+        if not known or known.limit != self.limit or known.full_in < self.full_in:
+            return self
+        return replace(self, added=known.added, full_in=known.full_in)
 
     def without(self, used: float, now: float) -> "Allowance":
         """What is left after a request."""
@@ -282,7 +290,8 @@ class Limiter:
                 self._unshared.append(started)
             self._pace = self._pace.after_answer(now, started)
             found = allowances(headers, started)
-            for name, allowance in found.items():
+            for name, each in found.items():
+                allowance = each.with_rate_of(self._allowances.get((model, name)))
                 later = (e for e in self._starts if e.at > started and e.model == model)
                 used = sum(_needed(name, each.tokens) for each in later)
                 self._allowances[model, name] = allowance.without(used, now)
@@ -375,7 +384,7 @@ def allowances(headers: Mapping[str, str], at: float) -> dict[str, Allowance]:
     for name in LIMITED:
         limit, left, reset = _limit_of(headers, name)
         if limit > left >= 0 and reset > 0:
-            found[name] = Allowance(limit, left, at, (limit - left) / reset)
+            found[name] = Allowance(limit, left, at, (limit - left) / reset, reset)
     return found
 
 

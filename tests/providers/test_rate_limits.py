@@ -2,12 +2,17 @@
 
 import heapq
 import itertools
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 from fault_server import (
@@ -17,6 +22,7 @@ from fault_server import (
     Response,
     failure,
 )
+from postgres import running_server
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -28,17 +34,20 @@ from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.openai_responses import ResponsesProvider
 from nbchat.providers.rate_limits import (
     Limiter,
+    Pace,
     limiter_of,
     reset_after,
     retry_after,
 )
 from nbchat.providers.retries import stream_with_retries
+from nbchat.storage.run_store import Store
 
 WIRE = OpenAIDialect()
+SUPPORT = Path(__file__).parents[1] / "support"
 HELLO = Request((Entry("user", "Hello"),))
 TICKET_TOKENS = 500
 
-Headers = Callable[[int, int], dict[str, str]]
+Headers = Callable[[int, float], dict[str, str]]
 
 
 class LimitedServer(FaultServer):
@@ -94,86 +103,130 @@ def test_64_tickets_by_16_workers_at_4_requests_a_second():
     assert server.refused < 64
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_processes_share_a_rate_limit_through_their_store(kind, tmp_path):
+    server = LimitedServer(8, 1.0, tells=True)
+    with ExitStack() as stack:
+        url = f"sqlite:///{tmp_path}/runs.db"
+        if kind == "postgresql":
+            url = stack.enter_context(running_server())
+        command = [sys.executable, str(SUPPORT / "limited_rows.py"), server.url, url]
+        runs = [
+            stack.enter_context(Popen([*command, name, "40"], stdout=PIPE, text=True))
+            for name in ("cards", "transfers")
+        ]
+        told = [run.communicate()[0].strip() for run in runs]
+        store = Store(url)
+        shared = store.shared_pace(f"{server.url}/v1").change(lambda pace: pace)
+        store.close()
+    server.close()
+    assert told == ["40", "40"]
+    assert shared.is_limited
+    assert server.refused < 2 * 8 + 80 / 4  # all but 8 of the first 16, and some later
+
+
+class KeptPace:
+    """A store's pace, in memory."""
+
+    def __init__(self) -> None:
+        self.pace = Pace()
+
+    def change(self, change: Callable[[Pace], Pace]) -> Pace:
+        self.pace = change(self.pace)
+        return self.pace
+
+
 class LimitedDesk:
     """Sixteen workers of each limiter and a server with a limit, in a time of their own.
 
-    The server takes `limit` requests in any second, and tells in headers what is left.
+    The server takes `limit` requests a second, from a bucket of as many, and tells in
+    headers what is left.
     """
 
-    def __init__(self, limit: int, retry_after: float | None, headers: Headers) -> None:
+    def __init__(
+        self,
+        limit: int,
+        retry_after: float | None,
+        headers: Headers,
+        processes: int = 1,
+    ) -> None:
         self.limit, self.retry_after, self.headers = limit, retry_after, headers
         self.now = 1_000.0
-        self.taken: deque[float] = deque()
+        self.left, self.filled_at = float(limit), self.now
         self.steps: list[tuple[float, int, Callable[[], None]]] = []
         self.numbers = itertools.count()
         self.answered = self.refused = 0
-        self.limiter = Limiter(clock=lambda: self.now)
+        self.limiters = [Limiter(clock=lambda: self.now) for _ in range(processes)]
+        self.limiter, shared = self.limiters[0], KeptPace()
+        for each in self.limiters[1:] and self.limiters:
+            each.share(lambda _address: shared)
 
     def later(self, seconds: float, step: Callable[[], None]) -> None:
         heapq.heappush(self.steps, (self.now + seconds, next(self.numbers), step))
 
-    def ask(self) -> None:
-        if (wait := self.limiter.start(tokens=TICKET_TOKENS)) > 0:
-            self.later(max(wait, 0.001), self.ask)
+    def ask(self, limiter: Limiter) -> None:
+        again = partial(self.ask, limiter)
+        if (wait := limiter.start(tokens=TICKET_TOKENS)) > 0:
+            self.later(max(wait, 0.001), again)
             return
-        while self.taken and self.now - self.taken[0] >= 1:
-            self.taken.popleft()
         started = self.now
-        if len(self.taken) >= self.limit:
+        filled = self.left + (started - self.filled_at) * self.limit
+        self.left, self.filled_at = min(self.limit, filled), started
+        if self.left < 1:
             self.refused += 1
-            self.later(0.02, lambda: self.refuse(started))
+            self.later(0.02, lambda: limiter.refused(started, self.retry_after))
+            self.later(0.02 + (self.retry_after or 0.5), again)
             return
-        self.taken.append(self.now)
-        told = self.headers(self.limit, self.limit - len(self.taken))
-        self.later(0.3, lambda: self.limiter.observe(told, started))
-        self.later(1.0, self.end)
+        self.left -= 1
+        told = partial(self.headers, self.limit, self.left)
+        self.later(0.3, lambda: limiter.observe(told(), started))
+        self.later(1.0, lambda: self.end(limiter))
 
-    def refuse(self, started: float) -> None:
-        self.limiter.refused(started, self.retry_after)
-        self.later(self.retry_after or 0.5, self.ask)
-
-    def end(self) -> None:
+    def end(self, limiter: Limiter) -> None:
         self.answered += 1
-        self.ask()
+        self.ask(limiter)
 
     def seconds_for(self, requests: int) -> float:
-        for _ in range(3 * self.limit + 12):
-            self.ask()
+        for number in range(3 * self.limit + 12):
+            self.ask(self.limiters[number % len(self.limiters)])
         while self.answered < requests:
             self.now, _, step = heapq.heappop(self.steps)
             step()
         return self.now - 1_000
 
 
-def nothing_told(_limit: int, _left: int) -> dict[str, str]:
+def nothing_told(_limit: int, _left: float) -> dict[str, str]:
     return {}
 
 
 @pytest.mark.parametrize("wait", [1.0, None])
-@pytest.mark.parametrize("limit", [1, 4, 20])
+@pytest.mark.parametrize("limit", [1, 4])
+@pytest.mark.parametrize("processes", [1, 3])
 def test_many_workers_use_a_rate_limit_nearly_to_the_full(
-    limit: int, wait: float | None
+    processes: int, limit: int, wait: float | None
 ):
-    desk = LimitedDesk(limit, wait, nothing_told)
-    assert desk.seconds_for(50 * limit) < 1.25 * 50
+    desk = LimitedDesk(limit, wait, nothing_told, processes)
+    most = 1.2 if limit > 1 else 1.35  # so few that each refusal counts
+    assert desk.seconds_for(50 * limit) < most * 50
     assert desk.refused < 2 * (12 + 3 * limit)  # all but `limit` of the first are
 
 
-def openai_tells(limit: int, left: int) -> dict[str, str]:
+def openai_tells(limit: int, left: float) -> dict[str, str]:
     return {
         "x-ratelimit-limit-requests": "5000",
         "x-ratelimit-remaining-requests": "4999",
         "x-ratelimit-reset-requests": "12ms",
         "x-ratelimit-limit-tokens": str(limit * TICKET_TOKENS),
-        "x-ratelimit-remaining-tokens": str(left * TICKET_TOKENS),
+        "x-ratelimit-remaining-tokens": str(int(left * TICKET_TOKENS)),
         "x-ratelimit-reset-tokens": f"{(limit - left) / limit * 1_000:.0f}ms",
     }
 
 
-def anthropic_tells(limit: int, left: int) -> dict[str, str]:
+def anthropic_tells(limit: int, left: float) -> dict[str, str]:
     return {
         "anthropic-ratelimit-input-tokens-limit": str(limit * TICKET_TOKENS),
-        "anthropic-ratelimit-input-tokens-remaining": str(left * TICKET_TOKENS),
+        "anthropic-ratelimit-input-tokens-remaining": str(int(left * TICKET_TOKENS)),
         "anthropic-ratelimit-input-tokens-reset": in_seconds((limit - left) / limit),
         "anthropic-ratelimit-output-tokens-limit": "16000",
         "anthropic-ratelimit-output-tokens-remaining": "16000",
@@ -184,18 +237,18 @@ def anthropic_tells(limit: int, left: int) -> dict[str, str]:
 @pytest.mark.parametrize("tells", [openai_tells, anthropic_tells])
 def test_requests_wait_for_the_tokens_that_headers_say_are_left(tells):
     """Where nothing is told, each third request of the first hundred is refused."""
-    desk = LimitedDesk(20, 1.0, tells)
-    desk.limiter.observe(tells(20, 19), desk.now)
-    seconds = desk.seconds_for(600)
+    desk = LimitedDesk(10, 1.0, tells)
+    desk.limiter.observe(tells(10, 9), desk.now)
+    seconds = desk.seconds_for(300)
     assert desk.refused <= 2
     assert seconds < 1.2 * 30
 
 
 def test_a_budget_of_another_model_holds_no_request_up():
     limiter = Limiter(clock=lambda: 1_000.0)
-    limiter.observe(openai_tells(4, 0), 999.0, "large")
+    limiter.observe(openai_tells(4, 0), 1_000.0, "large")
     assert limiter.start("small", TICKET_TOKENS) == 0
-    assert limiter.start("large", TICKET_TOKENS) == pytest.approx(0.25)
+    assert limiter.start("large", TICKET_TOKENS) == pytest.approx(0.25, rel=0.1)
 
 
 @pytest.mark.parametrize("left", ["-1", "0", "many", ""])
