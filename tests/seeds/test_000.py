@@ -640,14 +640,14 @@ def test_7_2_key_facts_of_real_conversations_are_retained(kind: str, least: floa
     """Without the ten exchanges that stay and without help of the model."""
     everything = replace(PRESETS["tiered"], keep=0)
     kept = needed = 0
-    for case in cases_of(kind)[::3]:
+    for case in cases_of(kind)[::6]:
         writer = ScriptedProvider(*[chatting] * 500)
         view = texts(
             compacted(case.covered, policy=everything, provider=writer).history
         )
         needed += len(case.needed)
         kept += sum(has_word(view, value) for value in case.needed)
-    assert needed > 20
+    assert needed > 10
     assert kept / needed > least
 
 
