@@ -86,7 +86,7 @@ class TurnRunner:
         self._agent = agent
         self._publish = publish
         self.options = TurnOptions(StopFlag(None))
-        """Of the turn that runs."""
+        """Options of the running turn."""
         self.compactor = Compactor(agent, self.base_request, publish)
         self._tool_calls = ToolCalls(
             agent, self.append, self.compactor.shorten_newest, publish

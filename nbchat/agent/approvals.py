@@ -79,7 +79,7 @@ class _Wait:
 
 
 class _Scopes(NamedTuple):
-    """For which later calls an answer may hold."""
+    """Later calls to which an answer may apply."""
 
     always: tuple[object, ...]
     turn: tuple[object, ...]
@@ -117,7 +117,7 @@ class Approvals:
         self._in_turn: list[tuple[object, ...]] = []
         self._reasons: dict[str, str] = {}
         self.permits: Callable[[Entry, Tool | None], bool] | None = None
-        """Says which calls need no person; only True permits."""
+        """Decides which calls need no approval; only True permits."""
         self._session: Session | None = None
         self._stop = threading.Event()
 
@@ -126,7 +126,7 @@ class Approvals:
         return f"<Approvals: {len(self.waiting)} waiting>"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be sent to another process, where no person answers."""
+        """Refuse to be pickled for another process, where no person answers."""
         raise TypeError(
             "An agent with Approvals can't run in another process, because a person "
             "approves in this one. Pass approve=True or a function."
@@ -166,7 +166,7 @@ class Approvals:
         return scopes.always in self._always or scopes.turn in self._in_turn
 
     def reason(self, call: Entry) -> str:
-        """Why a person has denied this call; empty if they did not say it."""
+        """The person's reason for denying this call; empty without one."""
         return self._reasons.pop(_key(call), "")
 
     @property
@@ -275,7 +275,7 @@ def _key(call: Entry) -> str:
 
 
 def _take(pending: PendingCall, draft: str) -> None:
-    """Have a call do what a person has made of its draft."""
+    """Apply a person's edit of a call."""
     preview = pending.preview
     if preview is None or preview.take is None:
         raise NbchatError("This call can't be edited. Deny it with a reason.")
@@ -386,7 +386,7 @@ def is_approved(
 
 @lru_cache(100)
 def _warn_of_answer(function: str, kind: str) -> None:
-    """Say once that a function answers neither yes nor no."""
+    """Warn once that a function returns neither True nor False."""
     logger.warning(
         "approve=%s returned a value of type %s, so the call was denied. Return True "
         "to approve and False to deny.",

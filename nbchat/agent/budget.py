@@ -39,7 +39,7 @@ class Budget:
     """Time while a turn runs."""
     steps: int | None = None
     prices: Prices | None = None
-    """Of a model whose price nbchat doesn't know."""
+    """Prices of models that nbchat doesn't know."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a negative limit."""
@@ -84,7 +84,7 @@ class Meter:
         return f"<Meter of {self.budget}: {self.used}, {self.steps} steps>"
 
     def __reduce__(self) -> Any:
-        """Send what is left."""
+        """Pickle as a meter of the rest."""
         return _copied, (self.left,)
 
     @property

@@ -44,7 +44,7 @@ ASKED_ABOUT = ("cumulative", "auto")
 """Triggers that can wait for a person: the window is not full yet."""
 
 SHORTENINGS = 2
-"""How often results are shortened, to a third each, for one request."""
+"""Number of times that results are shortened for one request, to a third each."""
 
 PinOrNumber = TypeVar("PinOrNumber", str, int)
 
@@ -161,7 +161,7 @@ class Compactor:
         return True
 
     def commit_ready(self) -> Events:
-        """Commit the record that was made in the background, if it is there and right.
+        """Commit the record made in the background, if it's there and still fits.
 
         What an outdated one has cost is kept.
         """
@@ -211,7 +211,7 @@ class Compactor:
                     raise self._named(error) from error
 
     def run(self, plan: Plan, stop: Flag | None) -> Events:
-        """Run and commit a planned compaction, or yield why there is none."""
+        """Run and commit a planned compaction, or yield the reason to skip it."""
         if plan.skip:
             yield events.CompactionSkipped(plan.skip, plan.trigger)
             return
@@ -256,7 +256,7 @@ class Compactor:
         change: Change | None = None,
         nothing: str = "",
     ) -> Events:
-        """Commit the record that the engine proposes, or yield why there is none."""
+        """Commit the record that the engine proposes, or yield why there's none."""
         try:
             record = propose(self._agent.session)
         except CompactionError as error:

@@ -202,7 +202,7 @@ class Result:
         return asdict(self)
 
     def doubt(self, field: str) -> Literal["failed", "disagrees", "repaired", ""]:
-        """Why a person should look at it; empty where nothing says so.
+        """Reason for a person to look at it; empty without one.
 
         Samples disagree where they differ in this field.
         """
@@ -311,7 +311,7 @@ class Plan:
     make_agent: MakeAgent
     output: Any
     samples: int
-    """How often each row is asked."""
+    """Number of times that each row is asked."""
     store: ResultStore | None
     control: Control
     recipe: str = ""

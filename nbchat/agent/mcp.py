@@ -138,11 +138,11 @@ class ServerState:
     tools: tuple[Tool, ...] | None = None
     """None while it is not connected."""
     problem: str = ""
-    """Why it could not be reached."""
+    """Reason why it couldn't be reached."""
 
 
 class McpServers:
-    """Connections to some servers, on one thread of their own."""
+    """Connections to some servers, on a shared thread."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class McpServers:
         return f"<McpServers: {', '.join(self._connections) or 'none'}>"
 
     def __enter__(self) -> "McpServers":
-        """Nothing more: they are connected already."""
+        """Return self: the servers are already connected."""
         return self
 
     def __exit__(self, *_error: object) -> None:

@@ -60,7 +60,7 @@ PREVIEW_LENGTH = 60
 """Characters of a prompt or an answer in a repr."""
 
 STEP_SECONDS = 0.05
-"""How often a flag of the caller is checked."""
+"""Interval at which a flag of the caller is checked."""
 
 CANCEL_SECONDS = 2.0
 """How long a cancelled task waits for its turn to end: a request ends in 0.1 s, a plain
@@ -75,7 +75,7 @@ class Answer(str):
     __slots__ = ("events", "stop_reason", "usage", "value")
 
     usage: Usage
-    """Of all requests of the turn; summaries are counted in `Session.usage` only."""
+    """Usage of all requests of the turn; summaries count in `Session.usage` only."""
     stop_reason: StopReason
     """`end_turn` for a finished answer; everything else is an early end."""
     events: tuple[Event, ...]
@@ -248,7 +248,7 @@ class Turn(Iterator[Event]):
 
     @property
     def usage(self) -> Usage:
-        """Of all model requests so far; summaries are counted elsewhere."""
+        """Usage of all model requests so far; summaries are counted elsewhere."""
         reports = (e.usage for e in self.events if isinstance(e, UsageReported))
         return sum(reports, Usage())
 
@@ -465,7 +465,7 @@ def _work_off(inbox: "queue.SimpleQueue[Work | None]") -> None:
 
 @cache
 def _starter(_process: int) -> "queue.SimpleQueue[Work]":
-    """Starts threads: that waits for each of them, so no event loop should do it."""
+    """Starts threads off the event loop, because a start waits for its thread."""
     wanted: queue.SimpleQueue[Work] = queue.SimpleQueue()
 
     def start_all() -> None:

@@ -36,13 +36,13 @@ MOST_REPAIRED = 100_000
 SCHEMA_REFUSED = re.compile(
     r"schema|response_?format|grammar|output_config|json|\bformat\b", re.IGNORECASE
 )
-"""In what a server says that cannot enforce a schema, or not this one."""
+"""Matches errors of servers that can't enforce a schema, or not this one."""
 
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
 
 class InvalidValue(ValueError):
-    """An answer that does not hold the value; the text says what is wrong."""
+    """An answer without a valid value; the text names the fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class OutputType:
 
     name: str
     schema: Json
-    """As servers enforce it: an object, closed, all properties required."""
+    """Schema as servers enforce it: a closed object with all properties required."""
     read: Callable[[str], Any]
     """The value of a JSON text; raises InvalidValue."""
     is_wrapped: bool = False
@@ -120,7 +120,7 @@ def output_type(output: Any) -> OutputType | None:
 
 @lru_cache(maxsize=16)
 def _of_class(output: type) -> OutputType:
-    """Made once for a class: each row of a long run asks for the same one."""
+    """Type of a class, cached: each row of a long run asks for the same one."""
     return _of_type(output)
 
 

@@ -75,7 +75,7 @@ class ToolCalls:
         self._shorten = shorten
         self._publish = publish
         self._unsaved_id = uuid4().hex
-        """In keys of sessions that are in no store."""
+        """Part of idempotency keys for sessions that aren't stored."""
 
     def run(self, calls: Iterable[Entry], stop: Flag | None) -> Events:
         """Run calls in order and append their results, then their pictures.

@@ -90,7 +90,7 @@ class ApprovalsPending:
 
 @dataclass(frozen=True, slots=True)
 class RulesOffered:
-    """Rules from a file wait for a person's yes; without any, none do any more.
+    """Rules from a file wait for the person's decision; empty once none do.
 
     `problem` says in a line why a file is not used.
     """
@@ -101,7 +101,7 @@ class RulesOffered:
 
 @dataclass(frozen=True, slots=True)
 class CellsUndone:
-    """A turn's changes of the notebook were undone, but for the cells that are left.
+    """A turn's changes of the notebook were undone, except in the cells that are left.
 
     `turn` is the position where it begins; `problem` says why it was not undone.
     """

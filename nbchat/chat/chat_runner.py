@@ -96,14 +96,14 @@ class ChatRunner:
         commands: RunCommand | None = None,
         prepare: Callable[[Agent], None] | None = None,
     ) -> None:
-        """Start nothing: agent and thread are made when they are first needed.
+        """Start nothing yet: agent and thread are made on first use.
 
         `prepare` is called before each message and command.
         """
         self.chat_id = new_chat_id()
         """The id by which Jupyter Server reaches this chat."""
         self.opening: Callable[[Agent], str] = lambda _agent: ""
-        """Notices once the agent was built, such as that its model is another."""
+        """Notices after the agent was built, such as a changed model."""
         self.on_turn_end: Callable[[Agent], object] | None = None
         """Called when a message, a command or an action is done, on its thread."""
         self._build = build
@@ -176,7 +176,7 @@ class ChatRunner:
     def submit_action(
         self, label: str, action: Action, *, position: int | None = None
     ) -> None:
-        """Queue an action under a label, which is returned if it raises NbchatError."""
+        """Queue an action; if it raises NbchatError, its label is returned."""
         self._control_socket.open()  # before the agent is built: that may take seconds
         with self._changed:
             self._refuse_closed()
@@ -231,7 +231,7 @@ class ChatRunner:
         self._send(SessionLoaded(session))
 
     def offer(self, offered: RulesOffered) -> None:
-        """Show rules that wait for a person's yes."""
+        """Show rules that wait for the person's decision."""
         self._send(offered)
 
     def refresh(self, agent: Agent | None = None) -> None:
@@ -437,7 +437,7 @@ class ChatRunner:
                 self.approvals.refresh()
 
     def _start(self, job: Job) -> None:
-        """Note that a job runs; a command that a cell runs beside a turn is silent."""
+        """Note that a job runs; silent for a command that a cell runs during a turn."""
         is_alone = not self._running
         self._running.append(job)
         if job.label and is_alone:
@@ -559,5 +559,5 @@ def _commit_background(agent: Agent, _stop: threading.Event) -> Iterable[Event]:
 
 
 def _generator(events: Iterable[ChatEvent]) -> Generator[ChatEvent, None, None]:
-    """The same events; closing this closes a turn that they come from."""
+    """The same events; closing this also closes the turn they come from."""
     yield from events

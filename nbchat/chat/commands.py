@@ -49,7 +49,7 @@ from nbchat.storage.serialization import SessionInfo
 from nbchat.storage.store import SessionStore
 
 SESSIONS_SHOWN = 200
-"""The newest; the panel's search finds the others."""
+"""Number of newest sessions listed; the panel's search finds the others."""
 
 SESSION_COLUMNS = ("Session", "Last used", "Messages", "Title")
 
@@ -71,7 +71,7 @@ WITH_BRANCHES = " with branches"
 """After an id in `/delete`: all sessions that share messages with it."""
 
 FETCH_SECONDS = 1.0
-"""How often the progress of a download is shown."""
+"""Interval at which the progress of a download is shown."""
 
 SHARED = "share:"
 """Begins the link of a shared copy, which `/resume` takes."""
@@ -93,11 +93,11 @@ class Commands:
         self.rules: ProjectRules | None = None
         """The rules file of the project; None where the chat reads none."""
         self.redacted: Callable[[Agent, str], str] = lambda _agent, _text: ""
-        """Removes a text from a kept transcript; says in which file it still is."""
+        """Removes text from a kept transcript; returns where it still is."""
         self.allow: Callable[[str], str] | None = None
         """Sets what may run in the notebook without asking; None without a notebook."""
         self.plan_changes: Command | None = None
-        """Has the model propose changes of the notebook, to be approved at once."""
+        """Has the model propose changes of the notebook, to be approved together."""
         self.servers = ChatServers(lambda: settings.config.mcp_file)
         self.table: dict[str, tuple[Command, str]] = {
             "help": (self._help, "List the commands"),
@@ -110,7 +110,7 @@ class Commands:
     def __call__(
         self, agent: Agent, line: str, stop: Stop = None
     ) -> Iterable[ChatEvent]:
-        """Run `/name argument`; raises NbchatError if that is not possible.
+        """Run `/name argument`; raises NbchatError if it can't run.
 
         Setting `stop` ends what the command has the model do.
         """
@@ -247,7 +247,7 @@ class Commands:
         return {**GROUPS, "Other": others}
 
     def _rules(self, agent: Agent, argument: str, stop: Stop) -> Reply:
-        """Those of the project's file come before what a person has said."""
+        """List the rules of the project's file, then those that the person stated."""
         said = CONTEXT_COMMANDS["rules"][0]
         if self.rules is None:
             return said(agent, argument, stop)
@@ -311,7 +311,7 @@ class Commands:
         return f"Renamed to {title_of(title)}."
 
     def _share(self, agent: Agent, _argument: str, _stop: Stop) -> str:
-        """Later messages are not in the copy."""
+        """Share a copy of the conversation, without later messages."""
         session = agent.session
         if not session.transcript:
             raise NbchatError("There's nothing to share yet. Send a message first.")
@@ -437,7 +437,7 @@ class Commands:
         return found
 
     def _policy(self, agent: Agent, name: str, _stop: Stop) -> str:
-        """Choose for this session alone; `/set policy` stores it for all."""
+        """Choose a policy for this session; `/set policy` stores one for all."""
         if name:
             self.live_settings.use_policy(agent, name)
         engine = agent.engine

@@ -43,14 +43,14 @@ from nbchat.errors import ChatUnreachable, NbchatError
 logger = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 1.0
-"""How long either side waits for the other's line."""
+"""Time that either side waits for the other's line."""
 
 LINE_LIMIT_BYTES = 65_536
 
 ANSWER_LIMIT_BYTES = 1_000_000
 
 RETRY_SECONDS = 0.1
-"""Until a connection is accepted again when there was no free file descriptor."""
+"""Pause before accepting again after the system ran out of file descriptors."""
 
 MOST_WAITING = 1_024
 """Connections that wait to be accepted. The system drops a further one, whose sender
@@ -64,7 +64,7 @@ LONGEST_PATH = 100
 """Bytes of a Unix socket's path: systems take 104 to 108."""
 
 OTHERS = 0o077
-"""The permissions of all but the owner."""
+"""Permission bits of everyone but the owner."""
 
 ROOT = 0
 
@@ -77,7 +77,7 @@ class Address:
     secret: str
     pid: int
     path: str = ""
-    """Of a Unix socket; then there is no port."""
+    """Path of a Unix socket; then there is no port."""
 
 
 Action = Callable[[Mapping[str, Any]], object]
@@ -103,7 +103,7 @@ class ControlSocket:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], None] = {}
-        """Of open connections that may be ended, the oldest first."""
+        """Open connections that may be closed, oldest first."""
 
     def open(self) -> None:
         """Start listening; does nothing outside of a kernel.
@@ -176,7 +176,7 @@ class ControlSocket:
         listener.close()
 
     async def _accept(self, listener: socket.socket) -> None:
-        """Take one connection after the other, never more than may be open.
+        """Accept connections one by one, up to the limit of open ones.
 
         Without a free file descriptor, try again after a moment.
         """
@@ -329,7 +329,7 @@ def _answer_of(
 
 
 def _connected(address: Address) -> socket.socket:
-    """A connection to the chat; raises OSError, also if Another user listens there.."""
+    """A connection to the chat; raises OSError, also if another user listens there."""
     if not address.path:
         return socket.create_connection(("127.0.0.1", address.port), TIMEOUT_SECONDS)
     connection = socket.socket(socket.AF_UNIX)
@@ -363,7 +363,7 @@ def _is_of_this_user(file: Path) -> bool:
 
 
 def _own_users() -> tuple[int, int]:
-    """The ids of those who may control this process anyway."""
+    """User ids that may control this process anyway."""
     return os.getuid(), ROOT
 
 

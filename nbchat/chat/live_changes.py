@@ -102,11 +102,11 @@ class LiveSettings:
         self._is_reverting = False
         self._is_rereading = False
         self._own_policy: Policy | None = None
-        """Of an agent made in code, before its session got another one."""
+        """Policy of an agent made in code, before its session chose another."""
 
     @property
     def config(self) -> NbChat:
-        """The settings without those that `/set` stored."""
+        """The settings without values stored by `/set`."""
         if self._config is None:
             self._config = settings()
         return self._config
@@ -178,7 +178,7 @@ class LiveSettings:
 
     @property
     def locked_address(self) -> str:
-        """The address at which a site lets every model be reached; or empty."""
+        """The address that a site sets for all models; empty if it sets none."""
         return self.config.base_url if is_locked("base_url") else ""
 
     def use_key(self, agent: Agent, kind: str, key: str) -> Place:
@@ -230,7 +230,7 @@ class LiveSettings:
         config.keys.servers += (server,)
 
     def reread(self, agent: Agent) -> None:
-        """Follow what the environment and site files say of the model by now.
+        """Apply changes of the environment and site files to the model.
 
         What IPython's configuration or code has set stays, and so does the model that
         was chosen for the chat, unless another one is configured.
@@ -242,7 +242,7 @@ class LiveSettings:
             self._use(agent, connected(self.config, "", base_url=url, window=window))
 
     def take_changes(self) -> None:
-        """Take over what the environment and site files say of the model by now."""
+        """Take over the model and address from the environment and site files."""
         self._is_rereading = True
         try:
             for name, value in changed_connection(self.config).items():
@@ -347,7 +347,7 @@ class LiveSettings:
         self._changed(config)
 
     def _base_policy(self, config: NbChat) -> Policy:
-        """The policy that is set; one given in code where the session has chosen none.
+        """The set policy, or one given in code if the session has chosen none.
 
         The other fields of a policy made in code are its own.
         """
@@ -424,7 +424,7 @@ def use_policy(agent: Agent, config: NbChat, base: Policy) -> None:
 
 
 def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
-    """Let a running chat follow one setting; raises ConfigError if it cannot."""
+    """Apply one setting to a running chat; raises ConfigError if that's impossible."""
     how = TABLE[name].apply
     if how in APPLY:
         APPLY[how](agent, config, name)
@@ -495,7 +495,7 @@ def _apply_log_folder(agent: Agent, config: NbChat, _name: str) -> None:
 
 
 def _apply_nothing(_agent: Agent, _config: NbChat, _name: str) -> None:
-    """The views follow on their own."""
+    """Do nothing: the views follow on their own."""
 
 
 def _refuse(_agent: Agent, _config: NbChat, name: str) -> None:

@@ -49,7 +49,7 @@ class ChatServers:
         """Servers of folders above this one, as a person has seen them."""
 
     def connect_chosen(self, agent: Agent) -> None:
-        """Connect to the servers of `mcp_file`; what fails is logged, not raised."""
+        """Connect to the servers of `mcp_file`; failures are logged."""
         try:
             if chosen := self._chosen():
                 self._servers.connect(chosen.values())
@@ -60,7 +60,7 @@ class ChatServers:
             logger.warning("%s", problem)
 
     def command(self, agent: Agent, name: str) -> str:
-        """List the servers; with a name connect to that one, or disconnect it."""
+        """List the servers; with a name, connect or disconnect that one."""
         known = self._known()
         if not name:
             rows = "\n".join(map(_row, self.listed())) or NONE

@@ -55,7 +55,7 @@ from nbchat.providers.model_info_from_server import MESSAGES_OWNER, server_named
 from nbchat.providers.provider_table import KINDS, SERVICES, service_of, unknown_kind
 
 TEST_SECONDS = 60.0
-"""For the answer to a test: a server may have to load the model first."""
+"""Time limit of a test: a server may have to load the model first."""
 
 TEST_PROMPT = (
     "Write the numbers from one to twelve in words. Then call the tool `report` once."
@@ -67,12 +67,12 @@ OPEN = ("ollama", "lmstudio", "vllm")
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model with what is known of it before it is used."""
+    """A model, with its window and price as far as they're known."""
 
     name: str
     window: int | None
     dollars: tuple[float, float] | None
-    """Of a million input and output tokens."""
+    """Dollars for a million input and output tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class ServerReport:
     kind: str
     address: str
     server: str
-    """Its software, or its name and port."""
+    """Name of its software, or its host and port."""
     models: tuple[KnownModel, ...] = ()
     problem: str = ""
     wants_key: bool = False
@@ -110,7 +110,7 @@ class TestReport:
     __test__ = False  # it is no test of pytest
 
     seconds: float
-    """Until the first words."""
+    """Seconds until the first words."""
     tokens_per_second: float | None
     calls_tools: bool
     model: str
@@ -120,12 +120,12 @@ class Models:
     """The models that one chat can use."""
 
     def __init__(self, live: LiveSettings) -> None:
-        """Ask nothing yet."""
+        """Send no request yet."""
         self._live = live
 
     @property
     def is_locked(self) -> bool:
-        """True if a site decides on the model, or where it is."""
+        """True if a site locks the model or its address."""
         return bool({"model", "base_url"} & self._live.config.locks.keys())
 
     @property
@@ -203,7 +203,7 @@ class Models:
         return f"{name} answers in this chat and in new ones."
 
     def forget(self) -> str:
-        """Keep no model for new chats any more; this chat goes on with its own."""
+        """Forget the model for new chats; this chat keeps its own."""
         name = model_for_new_chats()
         choose_model("")
         return f"New chats don't start with {name} any more."
@@ -246,7 +246,7 @@ class Models:
         return connected(config, name, base_url=url, window=window)
 
     def _any_of(self, kind: str, address: str) -> Provider:
-        """A provider of a server, to ask for its models: any name will do."""
+        """A provider of a server, to list its models; any model name will do."""
         return connected(self._live.config, f"{kind}:any", base_url=address)
 
     def _reported(self, kind: str, address: str, listing: Listing) -> ServerReport:
@@ -279,7 +279,7 @@ class Models:
 
 
 def whole_address(typed: str, kind: str = "openai") -> str:
-    """The address that a person means: with a scheme, and a path as servers have it.
+    """The full address from a typed one: with a scheme and the usual path.
 
     Empty for an empty one. Raises ConfigError if it cannot be one.
     """

@@ -31,7 +31,7 @@ STATES = {
     False: "not in use, /rules use changes that",
     None: "not in use yet, choose /rules use or /rules ignore",
 }
-"""How `/rules` says what was answered."""
+"""Text of each answer in `/rules`."""
 
 
 class ProjectRules:
@@ -59,11 +59,11 @@ class ProjectRules:
         """The file and content that were shown last."""
 
     def source(self, agent: Agent) -> RulesSource:
-        """The rules of an agent: those of the file once the answer was yes."""
+        """The rules of an agent: those of the file after the person agreed."""
         return partial(self._in_force, agent)
 
     def look(self, agent: Agent) -> RulesFile | None:
-        """Look at the file again; what is new and waits for an answer is offered."""
+        """Read the file again, and offer new rules that wait for an answer."""
         rules, problem = None, ""
         try:
             found = find(self._folder()) if self._is_on() else None
@@ -82,7 +82,7 @@ class ProjectRules:
         return rules
 
     def offer_again(self) -> None:
-        """Offer what waits for an answer once more, as in a panel that was opened."""
+        """Offer waiting rules once more, as in a panel that was opened."""
         if self._offer(self._offered) and self._offered.rules:
             self._shown = self._offered.rules.consent_key
 
@@ -95,7 +95,7 @@ class ProjectRules:
         return f"{rules.title} ({STATES[self._answer(rules)]}):\n{_text(rules)}"
 
     def answer(self, agent: Agent, *, is_yes: bool) -> str:
-        """Use the file from the next message on, or not; what was done, in a sentence.
+        """Use the file from the next message on, or not; returns a sentence on it.
 
         A yes counts for what was shown. Raises NbchatError where there is no file.
         """
@@ -112,7 +112,7 @@ class ProjectRules:
         return f"The rules from {rules.name} aren't used. /rules use changes that."
 
     def _in_force(self, agent: Agent, sent: RulesFile | None) -> RulesFile | None:
-        """The rules that hold, given those that were sent last."""
+        """The rules in force, given those that were sent last."""
         rules = self.look(agent)
         if rules is None:
             return None
@@ -123,7 +123,7 @@ class ProjectRules:
         return rules if is_yes else None
 
     def _answer(self, rules: RulesFile) -> bool | None:
-        """The answer about this content; None where there was none."""
+        """The answer about this content; None if there was none."""
         key = rules.consent_key
         if key not in self._answers:
             with suppress(StoreError):
@@ -133,7 +133,7 @@ class ProjectRules:
         return self._answers.get(key)
 
     def _keep(self, rules: RulesFile, *, is_yes: bool) -> str:
-        """Keep an answer; what to add where it cannot be stored."""
+        """Keep an answer; returns a note if it can't be stored."""
         self._answers[rules.consent_key] = is_yes
         try:
             self._store.set_setting(SCOPE, rules.consent_key, is_yes)

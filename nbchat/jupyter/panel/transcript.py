@@ -75,7 +75,7 @@ Operation = dict[str, Any]
 PAGE_ITEMS = 20
 
 PAGE_CHARACTERS = 100_000
-"""Of HTML, after which a page ends early: a browser takes 50 ms for about as much."""
+"""Characters of HTML after which a page ends early: a browser takes 50 ms for them."""
 
 
 class Items:
@@ -167,7 +167,7 @@ class Banners:
         """True if automatic compactions have a banner."""
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget everything."""
         self.keys.clear()
         self._records.clear()
         self.running = self._proposed = None
@@ -274,7 +274,7 @@ class RulesCard:
         self._key = None
 
     def offer(self, offered: RulesOffered) -> list[Operation]:
-        """Show what waits instead of what did."""
+        """Show the rules that wait now in place of earlier ones."""
         gone = [] if self._key is None else self._items.drop(self._key)
         notice = notice_line_html(offered.problem) if offered.problem else ""
         self._html = rules_html(offered.rules) if offered.rules else notice
@@ -315,7 +315,7 @@ class ApprovalCards:
                 del self._open[answered]
 
     def wait_for(self, questions: Sequence[PendingCall]) -> list[Operation]:
-        """Let these calls wait for a decision, and no other ones."""
+        """Mark exactly these calls as waiting for a decision."""
         self._waiting = questions
         return self.show()
 
@@ -372,7 +372,7 @@ STOP_NOTES: dict[StopReason, str] = {
 }
 
 SHORTEST_CALL_SECONDS = 0.1
-"""A call that ran less long does not say how long."""
+"""Shortest duration of a call that is shown."""
 
 # A blank line ends a block, unless a list, quote or indented part continues after it.
 _BLOCK_END = re.compile(r"(?<!\n)\n{2,}+(?=\S)(?![-*+>|]|\d+(?:[.)]|\Z))")
@@ -391,7 +391,7 @@ class TranscriptView:
         self.rules = RulesCard(self._items)
         self._session: Session | None = None
         self._shown = 0
-        """How many entries of the session are shown; the one index kept here."""
+        """Number of entries of the session that are shown; the only index kept here."""
         self._has_cost = False
         """True if the newest turn has its line of costs."""
         self._cells: dict[int, int] = {}
@@ -441,7 +441,7 @@ class TranscriptView:
         return [*ended, *notice]
 
     def drop_failures(self) -> list[Operation]:
-        """Remove errors that no longer hold: a setting changed, or an answer came."""
+        """Remove outdated errors: a setting changed, or an answer came."""
         keys, self._failures = self._failures, []
         return [operation for key in keys for operation in self._items.drop(key)]
 
@@ -669,13 +669,13 @@ def _block_end(text: str) -> int:
 
 
 def _has_no_answer(session: Session) -> bool:
-    """Whether nothing was said after the newest message, not even a beginning."""
+    """True if nothing was said after the newest message, not even a partial answer."""
     entries = session.transcript
     return has_unfinished_turn(entries) and not entries[-1].is_incomplete
 
 
 def _failure(event: TurnFailed, session: Session | None) -> str:
-    """Why a turn failed; its text may be continued, if some had arrived."""
+    """Notice of a failed turn; text that had arrived may be continued."""
     refused = event.error if isinstance(event.error, AuthenticationFailed) else None
     can_retry = session is not None and has_unfinished_turn(session.transcript)
     can_continue = (
