@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import comm
 from IPython.core.error import UsageError
@@ -59,6 +59,7 @@ from nbchat.jupyter.notebook_page import NO_PAGE
 from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.notebook_undo import NotebookUndo
 from nbchat.jupyter.panel.chat_ui import ChatUI
+from nbchat.jupyter.panel.protocol import Allowed
 from nbchat.jupyter.panel.queries import FIX
 from nbchat.jupyter.shell_contents import (
     RunningCell,
@@ -98,8 +99,6 @@ HOW_TO_OPEN_BESIDE = (
 OPENED_BESIDE = "The chat is open beside the notebook."
 
 ASK_CONTEXT = "Share the outline of this notebook with {}, too? [y/N] "
-
-Allowed = Literal["ask", "edits", "all"]
 
 ALLOWED: dict[str, str] = {
     "ask": "The model asks before it changes or runs a cell.",
@@ -199,6 +198,8 @@ class KernelChat:
                 notifies=self._in_force().notifications,
             )
             self._panel.offers_cells = self._in_force().notebook_tools
+            self._panel.allowed = self._allowed
+            self._panel.observe(self._allowed_by_panel, "allowed")
             if (agent := self.runner.built_agent) is not None:
                 self._rules.look(agent)
                 self._rules.offer_again()
@@ -571,11 +572,16 @@ class KernelChat:
         match allowed:
             case "ask" | "edits" | "all":
                 self._allowed = allowed
+                if self._panel is not None:
+                    self._panel.allowed = allowed
             case "":
                 pass
             case _:
                 raise NbchatError("Choose one of ask, edits, all.")
         return ALLOWED[self._allowed]
+
+    def _allowed_by_panel(self, _change: object) -> None:
+        self._allowed = self.panel().allowed
 
     def _permits(self, call: Entry, tool: Tool | None) -> bool:
         """True if the person has allowed this call of a notebook tool in advance."""

@@ -234,6 +234,11 @@ def test_a_person_allows_what_runs_unasked_in_the_notebook(allowed, permitted, s
         if agent.approve.permits(call, tools[kind]) is True:
             found.append(name)
     assert found == permitted
+    panel = shell.run_line_magic("chat", "")
+    assert panel.allowed == allowed
+    panel.receive({"type": "ask_again"})
+    call = Entry("assistant", "", "c", *asked["edit"][:1], json.dumps(asked["edit"][1]))
+    assert agent.approve.permits(call, tools["edit_notebook"]) is False
     foreign = replace(tools["run_cells"], name="run_cells")
     call = Entry("assistant", "", "c", "run_cells", '{"cells": []}')
     assert agent.approve.permits(call, foreign) is False

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, assert_never, get_args
 
 import anywidget
 from IPython.display import display
@@ -34,7 +34,7 @@ from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.frontend import script, style
 from nbchat.jupyter.panel.panel_state import PanelState
 from nbchat.jupyter.panel.previews import Previews
-from nbchat.jupyter.panel.protocol import Request, Said, UndoCells
+from nbchat.jupyter.panel.protocol import Allowed, Request, Said, UndoCells
 from nbchat.jupyter.panel.queries import (
     CommandList,
     Queries,
@@ -123,6 +123,11 @@ class ChatUI(anywidget.AnyWidget):
         default_value=None,
         allow_none=True,
         help="Whether the model may use the notebook's cells; None: no menu entry.",
+    )
+    allowed = Enum(
+        get_args(Allowed),
+        "ask",
+        help="What the model does in the notebook without asking.",
     )
     _is_shown = False
     """True if a cell has shown the panel and no view has opened since."""
@@ -327,6 +332,8 @@ class ChatUI(anywidget.AnyWidget):
                 )
             case protocol.Deny(ticket, reason):
                 self._runner.approvals.deny(ticket, reason)
+            case protocol.AskAgain():
+                self.allowed = "ask"
             case protocol.Withdraw(index, text, is_edit):
                 self._runner.withdraw(index, text, is_returned=is_edit)
             case protocol.UndoCells():
@@ -384,6 +391,10 @@ class ChatUI(anywidget.AnyWidget):
     @observe("offers_cells")
     def _apply_offers_cells(self, _change: object) -> None:
         self._sync.change(self._state.set_offers_cells, offers=self.offers_cells)
+
+    @observe("allowed")
+    def _apply_allowed(self, _change: object) -> None:
+        self._sync.change(self._state.set_allowed, allowed=self.allowed)
 
 
 @dataclass(frozen=True, slots=True)

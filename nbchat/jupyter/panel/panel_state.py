@@ -120,6 +120,10 @@ class PanelState:
         """Say in the menu whether the model has tools for the notebook's cells."""
         return self._set(offers_cells=offers)
 
+    def set_allowed(self, *, allowed: str) -> list[Operation]:
+        """Show what the model does in the notebook without asking."""
+        return self._set(allowed=allowed)
+
     def fold(self, event: Event | RunnerEvent) -> list[Operation]:
         """Apply an event; the operations that show it."""
         match event:
@@ -356,6 +360,7 @@ def _starting_state() -> dict[str, Any]:
         "problem": "",
         "is_trial": False,
         "offers_cells": None,
+        "allowed": "ask",
         "policies": [{"name": n, "about": ABOUT[n]} for n in PRESETS],
     }
 

@@ -36,6 +36,9 @@ Ticket = Annotated[str, ("minLength", 1)]
 
 Text = Annotated[str, ("minLength", 1)]
 
+Allowed = Literal["ask", "edits", "all"]
+"""Asks before all, edits cells unasked, or runs them too."""
+
 Picture = Annotated[
     str, ("pattern", "^(data:image/(png|jpeg);base64,[A-Za-z0-9+/=]+)?$")
 ]
@@ -134,6 +137,11 @@ class Deny:
 
     ticket: Ticket
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskAgain:
+    """Ask before each change and run in the notebook, whatever was allowed before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +450,9 @@ class NotebookAnswer:
 
 Said = Send | Branch
 
-Request = Send | Branch | Stop | Withdraw | Approve | Deny | UndoCells | Compact
+Request = (
+    Send | Branch | Stop | Withdraw | Approve | Deny | AskAgain | UndoCells | Compact
+)
 """Requests of a person to the chat."""
 
 ViewToKernel = (
@@ -1030,6 +1040,7 @@ class State:
     `policy` may be none of `policies`. `problem` is why the model cannot answer yet,
     such as a missing key. `spent` is empty before the first answer. `excluded` are
     positions. `offers_cells` is null where the setting `notebook_tools` has no effect.
+    `allowed` is what the model does in the notebook without asking.
     By `chat_id` Jupyter Server finds this chat in the kernel.
     """
 
@@ -1053,6 +1064,7 @@ class State:
     has_branches: bool
     has_servers: bool
     offers_cells: bool | None
+    allowed: Allowed
     waiting: tuple[Waiting, ...]
     problem: str
     is_trial: bool

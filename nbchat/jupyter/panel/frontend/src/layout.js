@@ -37,8 +37,8 @@ const EDITING = "Editing an earlier message. The original stays in your sessions
 export function frame() {
   const parts = { ...headParts(), ...middleParts(), ...footParts() };
   const attributes = { "aria-label": "Chat", "data-lm-suppress-shortcuts": "true" };
-  const { header, middle, gone, foreign, queue, choices, running, editing, knownFirst, known, form } = parts;
-  const foot = tag("div", "nbc-foot", {}, choices, running, editing, knownFirst, known, form);
+  const { header, middle, gone, foreign, queue, choices, running, editing, knownFirst, chips, form } = parts;
+  const foot = tag("div", "nbc-foot", {}, choices, running, editing, knownFirst, chips, form);
   const announcements = tag("div", "nbc-unseen", { "aria-live": "polite" });
   const rows = [header, middle, gone, foreign, queue, foot, announcements];
   const root = tag("section", "nbc", attributes, ...rows);
@@ -112,6 +112,9 @@ function footParts() {
   const known = button("nbc-known-chip", "", "See or change what the model knows about the notebook");
   known.hidden = true;
   known.setAttribute("aria-haspopup", "dialog");
+  const allowed = button("nbc-allowed", "", "Ask me again before each change and each run");
+  allowed.hidden = true;
+  const chips = tag("div", "nbc-chips", {}, known, allowed);
   const knownFirst = tag("div", "nbc-known-first", { role: "status", hidden: "" });
   const attachments = tag("ul", "nbc-attachments", { "aria-label": "Attached", hidden: "" });
   const choices = tag("ul", "nbc-choices", { id: listId, role: "listbox", hidden: "" });
@@ -130,7 +133,7 @@ function footParts() {
   const buttons = tag("div", "nbc-buttons", {}, attach, mention, tag("span"), stop, send);
   const form = tag("form", "nbc-form", {}, attachments, input, buttons);
   const pressed = { attach, mention, stop, send };
-  const boxes = { known, knownFirst, running, editing, cancelEditing, attachments, choices, form, input, ...pressed };
+  const boxes = { chips, known, allowed, knownFirst, running, editing, cancelEditing, attachments, choices, form, input, ...pressed };
   return { gone, goneText, reopen, foreign, queue, ...boxes };
 }
 

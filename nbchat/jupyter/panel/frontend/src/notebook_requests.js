@@ -292,7 +292,7 @@ export class NotebookRequests {
   /** @param {string} id */
   ended(id) {
     this.runs.delete(id);
-    this.notice.hide("input");
+    this.notice.endQuestion();
     if (!this.runs.size) this.notice.hide("stop");
   }
 

@@ -59,6 +59,7 @@ import { Transcript } from "./transcript.js";
 const PROTOCOL = 1;
 const CHANGES = /^\/(?:undo|redo|edit|include|exclude)\b/; // commands that change an earlier line
 const QUEUED_SHOWN = 1_000; // characters of a message that waits
+const ALLOWED = { ask: "", edits: "Edits cells without asking · Ask again", all: "Edits and runs cells without asking · Ask again" };
 
 /** @param {{ model: Model, el: HTMLElement }} widget */
 function render({ model, el }) {
@@ -285,6 +286,7 @@ class Panel {
     this.drawGone();
     this.start.draw();
     this.beside.draw();
+    this.requests.notice.draw();
     this.menu.draw();
     this.actions.draw();
     this.branches.draw();
@@ -364,7 +366,7 @@ class Panel {
   }
 
   drawButtons() {
-    const { input, send, stop, context, attach, mention } = this.parts;
+    const { input, send, stop, context, attach, mention, allowed } = this.parts;
     const isBusy = Boolean(this.state.is_busy);
     const isReady = this.state.phase === "ready" && !this.isGone;
     const hasText = input.value.trim() !== "";
@@ -376,6 +378,9 @@ class Panel {
     send.setAttribute("aria-label", isBusy && !mustWait ? "Queue" : "Send");
     context.disabled = !isReady;
     input.disabled = attach.disabled = mention.disabled = this.isGone;
+    const does = ALLOWED[this.state.allowed ?? "ask"];
+    allowed.hidden = !does || this.isGone;
+    if (allowed.textContent !== does) allowed.textContent = does;
   }
 
   // The user
@@ -388,6 +393,7 @@ class Panel {
     stop.addEventListener("click", () => this.stop());
     model.addEventListener("click", () => this.modelDialog.open(model));
     reopen.addEventListener("click", () => this.notebook.reopen());
+    this.parts.allowed.addEventListener("click", () => this.askAgain());
     this.parts.meter.addEventListener("click", () => this.context.openFromMeter());
     scroller.addEventListener("scroll", () => this.transcript.onScroll());
     jump.addEventListener("click", () => this.jump());
@@ -397,6 +403,11 @@ class Panel {
     resized.observe(scroller);
     resized.observe(this.parts.content);
     this.undo.push(() => resized.disconnect());
+  }
+
+  askAgain() {
+    this.send({ type: "ask_again" });
+    this.parts.input.focus();
   }
 
   jump() {

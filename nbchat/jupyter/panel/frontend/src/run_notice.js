@@ -1,5 +1,5 @@
-// A line above the box about a cell that runs for the model: what it waits for, what it
-// asks with input(), and that it does not stop.
+// What a person is told of a cell that runs for the model: in a line above the box what it
+// waits for and that it does not stop, on the card of its call what it asks with input().
 
 import { button, tag } from "./dom.js";
 
@@ -11,6 +11,8 @@ export class RunNotice {
   constructor(panel) {
     this.panel = panel;
     this.shownFor = ""; // a token; empty where nothing is shown
+    /** @type {HTMLElement | null} */
+    this.question = null; // of a cell, until it is answered
   }
 
   get line() {
@@ -52,14 +54,33 @@ export class RunNotice {
     const type = isSecret ? "password" : "text";
     const label = prompt || "The cell asks for input";
     const input = tag("input", "nbc-run-input", { type, "aria-label": label, autocomplete: "off" });
-    const form = tag("form", "nbc-run-form", {}, input, button("nbc-primary", "Answer", "Send this to the cell", "submit"));
+    const send = button("nbc-primary", "Answer", "Send this to the cell", "submit");
+    const form = tag("form", "nbc-run-form", {}, tag("span", "", { role: "status" }, label), input, send);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.hide("input");
+      this.endQuestion();
       reply(input.value);
     });
-    this.show("input", label, form);
+    this.question = form;
+    this.panel.draw();
     if (!this.panel.parts.input.value) input.focus({ preventScroll: true });
+  }
+
+  endQuestion() {
+    this.question?.remove();
+    this.question = null;
+    this.hide("question");
+  }
+
+  // A card that was drawn again gets the question again; one on an earlier page has none.
+  draw() {
+    const { question } = this;
+    if (!question || question.isConnected) return;
+    const { log } = this.panel.parts;
+    const card = /** @type {HTMLDetailsElement | null} */ (log.querySelector(".nbc-tool:not([data-state])"));
+    if (!card) return this.show("question", "", question);
+    card.open = true;
+    card.append(question);
   }
 
   /** @param {string} name @param {Kernel} kernel */
