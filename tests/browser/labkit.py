@@ -155,6 +155,7 @@ def _command(lab: Lab) -> list[str]:
         *("--IdentityProvider.token=", "--ServerApp.password="),
         *("--LabApp.news_url=", "--LabApp.extension_manager=readonly"),
         "--expose-app-in-browser",
+        "--JupyterNotebookApp.expose_app_in_browser=True",
         SERVER_WITHOUT_PORTS,
     ]
 

@@ -1,107 +1,19 @@
 """What a model that works in a notebook meets, in a real JupyterLab.
 
-The model does what a message says: the name of a tool and its arguments as JSON.
+The model does what a message says (`notebook_model.py`).
 """
 
-import json
 import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 from labkit import Notebook
-from panels import say
+from notebook_model import MODEL, SHARED, Model
 from playwright.sync_api import Page, expect
 
-MODEL = r"""
-import json, os
-os.environ.update(
-    NBCHAT_MODEL='openai:no-model', OPENAI_BASE_URL='http://127.0.0.1:9/v1',
-    NBCHAT_STORE_URL='sqlite://', NBCHAT_NOTEBOOK_TOOLS='1', NBCHAT_NOTEBOOK_CONTEXT='off',
-)
-%load_ext nbchat
-from nbchat.testing import ScriptedProvider, calls, says
-
-def follow(request):
-    prompts = [n for n, e in enumerate(request.history) if e.role == 'user' and not e.tool_name]
-    said, new = request.history[prompts[-1]].content, request.history[prompts[-1] + 1:]
-    name, _, arguments = said.partition(' ')
-    if not new:
-        return calls(name, **json.loads(arguments))
-    told = [e.content for e in new if e.role == 'tool'][-1]
-    sizes = [len(e.tool_args) for e in new if e.tool_name == 'image']
-    with open('told.json', 'w') as file:
-        json.dump({'text': told, 'pictures': sizes}, file)
-    return says(f'Step {len(prompts)} is done.')
-
-agent = %chat agent
-agent.approve = True
-agent.use(ScriptedProvider(*[follow] * 2000))
-%chat
-"""
-
 RTC = find_spec("jupyter_collaboration") is not None
-
-SHARED = "window.jupyterapp.shell.currentWidget.content.model.sharedModel"
-
-
-class Model:
-    """The model of a notebook whose first cell is MODEL, and its panel."""
-
-    def __init__(self, notebook: Notebook, page: Page | None = None) -> None:
-        """Run the cell, or use the panel that another page shows already."""
-        self.notebook = notebook
-        self.page = page or notebook.page
-        if page is None:
-            notebook.run(0)
-        self.panel = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .nbc")
-        self.notice = self.panel.locator(".nbc-cell-notice")
-        self.steps = 0
-        expect(self.panel.locator(".nbc-model")).to_have_text("scripted:model")
-
-    def begin(self, tool: str, **arguments: Any) -> None:
-        """Have the model call a tool."""
-        self.steps += 1
-        say(self.panel, f"{tool} {json.dumps(arguments)}")
-
-    def told(self) -> str:
-        """What the tool has answered, in the end."""
-        self.result()
-        return str(self._told["text"])
-
-    def result(self) -> list[int]:
-        """The sizes of the pictures that the model was sent."""
-        done = f"Step {self.steps} is done."
-        log = self.panel.locator(".nbc-log")
-        expect(log).to_contain_text(done, timeout=60_000)
-        self._told = json.loads((self.notebook.lab.root / "told.json").read_text())
-        return list(self._told["pictures"])
-
-    def do(self, tool: str, **arguments: Any) -> str:
-        """Have the model call a tool; its answer."""
-        self.begin(tool, **arguments)
-        return self.told()
-
-    def edit(self, change: str, **arguments: Any) -> str:
-        return self.do("edit_notebook", change=change, **arguments)
-
-    def run(self, index: int, **arguments: Any) -> str:
-        return self.do("run_cells", cells=[self.id(index)], **arguments)
-
-    def id(self, index: int) -> str:
-        found: str = self.page.evaluate(f"n => {SHARED}.cells[n].id", index)
-        return found
-
-    def source(self, index: int) -> str:
-        found: str = self.page.evaluate(f"n => {SHARED}.cells[n].source", index)
-        return found
-
-    def types(self, index: int, source: str) -> None:
-        """A person changes a cell."""
-        change = f"([n, source]) => {SHARED}.cells[n].setSource(source)"
-        self.page.evaluate(change, [index, source])
 
 
 def test_a_model_changes_cells_only_as_it_has_read_them(
@@ -135,12 +47,6 @@ def test_a_model_changes_cells_only_as_it_has_read_them(
     assert model.id(2) == beta
     assert "moved, now cell 4 of 4" in model.edit("move", cell=beta, after=model.id(3))
     assert "moved, now cell 1 of 4" in model.edit("move", cell=beta)
-    print(
-        "MOVED",
-        model.page.evaluate(
-            f"() => {SHARED}.cells.map(e => [e.id, e.cell_type, e.source.slice(0, 20)])"
-        ),
-    )
     assert "deleted cell 1; 3 cells are left" in model.edit("delete", cell=beta)
     assert [model.source(n).split("\n")[0] for n in (1, 2)] == ["# alpha", "# gamma"]
     model.do("read_notebook", cells=[model.id(0)])
@@ -244,12 +150,14 @@ def test_a_model_waits_asks_and_is_stopped_with_its_cell(
     vanishing = f"from IPython.display import Javascript\nJavascript({script!r})"
     model = Model(open_notebook(MODEL, asks, endless, "print('mine')", deaf, vanishing))
     model.begin("run_cells", cells=[model.id(1)])
-    expect(model.notice).to_contain_text("Your name?")
+    question = model.card.locator(".nbc-run-form")
+    expect(question).to_contain_text("Your name?")
+    expect(question.get_by_role("textbox")).to_be_in_viewport()
     screenshot("asks")
-    model.notice.get_by_role("textbox").fill("Ada")
-    model.notice.get_by_role("button", name="Answer").click()
+    question.get_by_role("textbox").fill("Ada")
+    question.get_by_role("button", name="Answer").click()
     assert "hello Ada" in model.told()
-    expect(model.notice).to_be_hidden()
+    expect(question).to_have_count(0)
 
     told = model.run(2, wait_seconds=1)
     assert "still running; interrupt, or read it later\nbegun" in told
@@ -278,6 +186,7 @@ def test_a_model_waits_asks_and_is_stopped_with_its_cell(
     model.panel.get_by_role("button", name="Stop").click()
     expect(model.notebook.outputs(2).last).to_contain_text("KeyboardInterrupt")
     expect(model.notice).to_be_hidden()
+    expect(model.card).to_have_attribute("data-state", "failed")
     model.begin("run_cells", cells=[model.id(4)])
     expect(model.panel.locator(".nbc-tool").last).to_contain_text("run_cells")
     model.panel.get_by_role("button", name="Stop").click()
