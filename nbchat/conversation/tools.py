@@ -70,12 +70,10 @@ CALLERS_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar(
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The effect of a call, for the person who approves it."""
+    """All that a call would do, for the person who approves it."""
 
     title: str
     text: str
-    instead_of: str = ""
-    """The argument that this shows in a better way."""
     language: str = ""
     place: str = ""
     """The id of the cell that this is about; empty for none."""

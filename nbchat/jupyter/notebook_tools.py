@@ -285,7 +285,7 @@ class NotebookTools:
             preview = self._edit_preview(**each)
             shown.append(f"{number}. {preview.title}\n{preview.text}")
         title = f"makes {len(changes)} change{'s' * (len(changes) != 1)}"
-        return Preview(title, "\n\n".join(shown), "changes", "diff")
+        return Preview(title, "\n\n".join(shown), "diff")
 
     def run_cells(  # noqa: D417  # as above
         self, cells: Sequence[str], wait_seconds: int = RUN_SECONDS
@@ -544,7 +544,7 @@ class NotebookTools:
         code = "\n\n".join(each.source for each in found)
         line = f", {_first_line(found[0])}" if len(found) == 1 else ""
         place = found[0].id if found else ""
-        return Preview(f"runs {names}{total}{line}", code, "cells", "python", place)
+        return Preview(f"runs {names}{total}{line}", code, "python", place)
 
     def _refuse_in_cell(self) -> None:
         if self._is_in_cell():
@@ -628,7 +628,7 @@ def _preview(edit: CellEdit, *, run: bool) -> Preview:
     language = "python" if edit.kind == "code" else "markdown"
     if edit.cell is None:
         title = f"new {edit.kind} cell {place} of {edit.total:,}{then}"
-        return Preview(title, edit.source, "source", language)
+        return Preview(title, edit.source, language)
     place_id = edit.cell.id
     name = f"{_name(edit.cell)} of {edit.total:,}, {_first_line(edit.cell)}"
     if edit.change != "replace" and not (edit.change == "kind" and edit.source):
@@ -638,7 +638,7 @@ def _preview(edit: CellEdit, *, run: bool) -> Preview:
             "kind": f"makes {name} a {edit.kind} cell",
         }[edit.change]
         shown = edit.cell.source
-        return Preview(f"{title}{then}", shown, "source", language, place_id)
+        return Preview(f"{title}{then}", shown, language, place_id)
     lines = difflib.unified_diff(
         edit.cell.source.splitlines(), edit.source.splitlines(), lineterm="", n=3
     )
@@ -646,7 +646,7 @@ def _preview(edit: CellEdit, *, run: bool) -> Preview:
     is_new_kind = edit.kind not in ("code", edit.cell.kind) or edit.change == "kind"
     made = f", and makes it a {edit.kind} cell" if is_new_kind else ""
     title = f"changes {name}{made}{then}"
-    return Preview(title, changes, "source", "diff", place_id)
+    return Preview(title, changes, "diff", place_id)
 
 
 def _effect_of_edit(*, run: bool = False, **_others: object) -> str:

@@ -46,13 +46,10 @@ _UNPRINTABLE = re.compile(r"[^\n\t\x20-\x7e]")
 def arguments_html(call: Entry, preview: Preview | None = None) -> str:
     """Render a call's arguments in full, each string with its line breaks.
 
-    A `preview` says in a better way what one of them, or all of them, will do.
+    A `preview` is shown instead, which says all that they would do.
     """
     if preview is not None:
-        others = dict(call.arguments)
-        others.pop(preview.instead_of, None)
-        shown = _block(preview.title, preview.text, preview.language)
-        return "".join(map(_argument_html, others, others.values())) + shown
+        return _block(preview.title, preview.text, preview.language)
     arguments = call.arguments
     if not arguments:
         return _block("", call.tool_args, "") if call.tool_args else ""

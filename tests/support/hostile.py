@@ -83,7 +83,7 @@ PLACES: dict[str, Callable[[str], str]] = {
     "what a call would do": lambda text: waiting_html(
         Entry("assistant", "", "c", "t", json.dumps({"source": text})),
         "0" * 16,
-        Preview(text, text, "source", "diff"),
+        Preview(text, text, "diff"),
     ),
     "a result": lambda text: entry_html(Entry("tool", text, text, text)),
     "a failed result": lambda text: entry_html(Entry("tool", text, "c", "t", FAILED)),
