@@ -116,7 +116,8 @@ class SharedNotebook:
         if not self._runner.is_busy:
             approvals.begin(agent.session, Flag())  # an earlier turn was stopped
         if not approvals(call, tool=tool, agent=self):
-            raise NbchatError(DENIED)
+            reason = approvals.reason(call)
+            raise NbchatError(f"{DENIED}: {reason}" if reason else DENIED)
 
 
 def serve() -> None:

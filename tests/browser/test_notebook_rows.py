@@ -218,13 +218,15 @@ def test_another_agent_reads_an_open_notebook_and_changes_it_by_the_card(
             expect(card).to_contain_text("edit_notebook (for another agent)")
             expect(card).to_contain_text("changes cell 3 of 3, `total = 5`")
             screenshot("card")
+            card.get_by_label("Reason for denying").fill("keep it five")
             card.get_by_role("button", name=button, exact=True).click()
             try:
                 return str(asked.result(30))
             except Exception as refused:  # noqa: BLE001  # as the agent reads it
                 return str(refused)
 
-        assert "denied" in change("Deny", source="total = 6")
+        told = change("Deny", source="total = 6")
+        assert "the person denied this: keep it five" in told
         assert model.source(2) == "total = 5\nprint(total)"
         told = change("Approve", source="total = 7\nprint(total)", run=True)
         assert f"changed cell 3 of 3, id {cell[:8]}" in told
