@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -174,9 +175,21 @@ def test_a_model_works_in_a_notebook_of_5000_cells(
     assert "4,999 cells are left" in model.edit("delete", cell=cell)
 
 
+KERNEL = "() => window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.id"
+
 NBCHAT = "from nbchat.cli.main import main; raise SystemExit(main(['mcp']))"
 
 FOLDER = "from jupyter_core.paths import jupyter_runtime_dir\nopen('runtime.txt', 'w').write(jupyter_runtime_dir())"
+
+
+@contextmanager
+def other_agent(lab: Lab) -> Iterator[dict[str, Callable[..., object]]]:
+    """The tools of `nbchat mcp`, as another agent calls them."""
+    environment = {"JUPYTER_RUNTIME_DIR": (lab.root / "runtime.txt").read_text()}
+    environment |= {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    server = McpServer("nb", sys.executable, ("-c", NBCHAT), environment)
+    with McpServers([server], trust={"nb"}) as servers:
+        yield {e.name.removeprefix("nb__"): e.function for e in servers.tools}
 
 
 def test_another_agent_reads_an_open_notebook_and_changes_it_by_the_card(
@@ -186,23 +199,13 @@ def test_another_agent_reads_an_open_notebook_and_changes_it_by_the_card(
     notebook.run(1)
     notebook.run(2)
     model = Model(notebook)
-    root = notebook.lab.root
     chip = model.panel.locator(".nbc-allowed")
     expect(chip).to_contain_text("Edits and runs cells without asking")
     screenshot("allowed")
-    environment = {"JUPYTER_RUNTIME_DIR": (root / "runtime.txt").read_text()}
-    environment |= {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    server = McpServer("nb", sys.executable, ("-c", NBCHAT), environment)
-    with (
-        McpServers([server], trust={"nb"}) as servers,
-        ThreadPoolExecutor(1) as threads,
-    ):
-        tools = {e.name.removeprefix("nb__"): e.function for e in servers.tools}
+    with other_agent(notebook.lab) as tools, ThreadPoolExecutor(1) as threads:
         listed = str(tools["list_notebooks"]())
         assert notebook.name in listed
-        kernel = model.page.evaluate(
-            "() => window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.id"
-        )
+        kernel = model.page.evaluate(KERNEL)
         name = next(e for e in listed.split('"') if e.startswith(kernel))
         cell = model.id(2)
         about = {"notebook": name, "cell": cell, "change": "replace"}

@@ -325,15 +325,8 @@ class ChatUI(anywidget.AnyWidget):
         match request:
             case protocol.Stop(token):
                 self._runner.stop(token)
-            case protocol.Approve(ticket, is_always, view, in_turn, draft):
-                self.page.stay_with(view)
-                self._runner.approvals.approve(
-                    ticket, always=is_always, turn=in_turn, draft=draft
-                )
-            case protocol.Deny(ticket, reason):
-                self._runner.approvals.deny(ticket, reason)
-            case protocol.AskAgain():
-                self.allowed = "ask"
+            case protocol.Approve() | protocol.Deny() | protocol.AskAgain():
+                self._decide(request)
             case protocol.Withdraw(index, text, is_edit):
                 self._runner.withdraw(index, text, is_returned=is_edit)
             case protocol.UndoCells():
@@ -344,6 +337,20 @@ class ChatUI(anywidget.AnyWidget):
                 self._say(request)
             case _:
                 assert_never(request)
+
+    def _decide(
+        self, request: protocol.Approve | protocol.Deny | protocol.AskAgain
+    ) -> None:
+        match request:
+            case protocol.Approve(ticket, is_always, view, in_turn, draft):
+                self.page.stay_with(view)
+                self._runner.approvals.approve(
+                    ticket, always=is_always, turn=in_turn, draft=draft
+                )
+            case protocol.Deny(ticket, reason):
+                self._runner.approvals.deny(ticket, reason)
+            case protocol.AskAgain():
+                self.allowed = "ask"
 
     def _undo_soon(self, asked: UndoCells) -> None:
         """Undo changes of cells on a thread: the view answers to this one."""
