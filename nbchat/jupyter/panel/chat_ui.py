@@ -34,7 +34,15 @@ from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.frontend import script, style
 from nbchat.jupyter.panel.panel_state import PanelState
 from nbchat.jupyter.panel.previews import Previews
-from nbchat.jupyter.panel.protocol import Allowed, Request, Said, UndoCells
+from nbchat.jupyter.panel.protocol import (
+    Allowed,
+    Approve,
+    AskAgain,
+    Deny,
+    Request,
+    Said,
+    UndoCells,
+)
 from nbchat.jupyter.panel.queries import (
     CommandList,
     Queries,
@@ -325,7 +333,7 @@ class ChatUI(anywidget.AnyWidget):
         match request:
             case protocol.Stop(token):
                 self._runner.stop(token)
-            case protocol.Approve() | protocol.Deny() | protocol.AskAgain():
+            case Approve() | Deny() | AskAgain():
                 self._decide(request)
             case protocol.Withdraw(index, text, is_edit):
                 self._runner.withdraw(index, text, is_returned=is_edit)
@@ -338,18 +346,16 @@ class ChatUI(anywidget.AnyWidget):
             case _:
                 assert_never(request)
 
-    def _decide(
-        self, request: protocol.Approve | protocol.Deny | protocol.AskAgain
-    ) -> None:
+    def _decide(self, request: Approve | Deny | AskAgain) -> None:
         match request:
-            case protocol.Approve(ticket, is_always, view, in_turn, draft):
+            case Approve(ticket, is_always, view, in_turn, draft):
                 self.page.stay_with(view)
                 self._runner.approvals.approve(
                     ticket, always=is_always, turn=in_turn, draft=draft
                 )
-            case protocol.Deny(ticket, reason):
+            case Deny(ticket, reason):
                 self._runner.approvals.deny(ticket, reason)
-            case protocol.AskAgain():
+            case AskAgain():
                 self.allowed = "ask"
 
     def _undo_soon(self, asked: UndoCells) -> None:
