@@ -28,6 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks"))
 
 import nbformat
 from labkit import Lab, Notebook, chromium, lab_server, load_lab
