@@ -4,140 +4,16 @@ The model does what a message says (`notebook_model.py`).
 """
 
 import json
-import os
-import sys
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
-import nbformat
 import pytest
-from labkit import Lab, Notebook, going_on, permit
-from notebook_model import MODEL, SHARED, Model
-from panels import run_first
+from labkit import Lab, Notebook, permit
+from notebook_model import MODEL, Model
 from playwright.sync_api import Page, expect
-
-from nbchat.agent.mcp import McpServer, McpServers
-from nbchat.jupyter.notebook_tools import RELOADED
 
 pytestmark = pytest.mark.slow
 
 OpenNotebook = Callable[..., Notebook]
-Screenshot = Callable[[str], Path]
-
-CODES = "\n".join(f"code_{n} = {n}" for n in range(200))
-
-FAILS = f"{CODES}\nprint('x\\n' * 30_000)\n{{'amount': 1}}['amuont']"
-
-SHOWS = """
-import io
-from IPython.display import HTML, display
-from PIL import Image as Pillow
-print('line "one"')
-display(HTML('<table><tr><th>region</th></tr><tr><td>north</td></tr></table>'))
-display(Pillow.new('RGB', (90, 90)))
-"""
-
-ASKS = "name = input('Your name? ')\nprint('hello', name)"
-
-ENDLESS = "import time\nprint('begun', flush=True)\nwhile True:\n    time.sleep(0.05)"
-
-SLOW = "import time\nfor n in range(30):\n    print(n, flush=True)\n    time.sleep(0.5)"
-
-HOSTILE = "<script>window.hacked = 1</script><table><tr><td>saved</td></tr></table>"
-
-
-@pytest.fixture
-def in_notebook_7(lab: Lab, page: Page) -> Iterator[Callable[..., Model]]:
-    """Opens cells in Notebook 7, which has not made them and so does not trust them."""
-    visitor = going_on(page.context.new_page())
-
-    def open_one(*cells: str, hostile: int) -> Model:
-        notebook = Notebook(page, lab, "rows-in-seven.ipynb", cells)
-        book = nbformat.read(lab.root / notebook.name, as_version=4)
-        html = {"text/html": HOSTILE, "text/plain": "<Table object>"}
-        book.cells[hostile].outputs = [nbformat.v4.new_output("display_data", html)]
-        nbformat.write(book, lab.root / notebook.name)
-        visitor.goto(f"{lab.url}/notebooks/{notebook.name}")
-        run_first(visitor)
-        return Model(notebook, visitor)
-
-    yield open_one
-    visitor.close()
-    for session in page.request.get(f"{lab.url}/api/sessions").json():
-        if session["path"] == "rows-in-seven.ipynb":
-            page.request.delete(f"{lab.url}/api/sessions/{session['id']}")
-
-
-def test_what_a_model_meets_in_notebook_7(
-    in_notebook_7: Callable[..., Model], lab: Lab
-) -> None:
-    edited = [f"# cell {n}\nx = 1" for n in range(3)]
-    cells = (MODEL, *edited, FAILS, SHOWS, ASKS, ENDLESS, "saved = 1", SLOW)
-    model = in_notebook_7(*cells, hostile=8)
-    outputs = model.page.locator(".jp-Notebook .jp-Cell").nth(7)
-
-    # Never over a person's words: she edits every cell that the model edits.
-    for n in (1, 2, 3):
-        model.do("read_notebook", cells=[model.id(n)])
-        model.types(n, f"# cell {n - 1}\nmine = {n}\nx = 1")
-    for n in (1, 2, 3):
-        told = model.edit("replace", cell=model.id(n), source="x = 2")
-        assert f"it has changed since. Cell {n + 1} now:\n# cell {n - 1}\nmine" in told
-        told = model.edit("replace", cell=model.id(n), old="x = 1", source="x = 2")
-        assert told == f"changed cell {n + 1} of 10, id {model.id(n)[:8]}"
-        assert model.source(n) == f"# cell {n - 1}\nmine = {n}\nx = 2"
-    told = model.edit("replace", cell="3", source="")
-    assert f"not its number, which changes; cell 3 has the id {model.id(2)[:8]}" in told
-    told = model.edit("kind", cell=model.id(3), kind="markdown")
-    assert told.startswith("now markdown: cell 4 of 10")
-
-    # What runs put out
-    told = model.run(4)
-    assert told.split("\n")[1] == "KeyError: 'amuont'"
-    assert "characters removed]" in told
-    told = model.run(5)
-    assert 'line "one"\n| region |\n| north |\n[picture 1 of 1]' in told
-    assert len(model.result()) == 1
-    model.begin("run_cells", cells=[model.id(6)])
-    question = model.card.locator(".nbc-run-form")
-    question.get_by_role("textbox").fill("Ada")
-    question.get_by_role("button", name="Answer").click()
-    assert "hello Ada" in model.told()
-
-    # A notebook that is not trusted stays so.
-    told = model.do("read_notebook", cells=[model.id(8)])
-    assert told.endswith("output:\n| saved |")
-    assert model.page.evaluate("() => window.hacked") is None
-    trusted = f"() => {SHARED.removesuffix('.sharedModel')}.cells.get(8).trusted"
-    assert model.page.evaluate(trusted) is False
-
-    # Stop stops the cell.
-    model.begin("run_cells", cells=[model.id(7)])
-    expect(outputs).to_contain_text("begun")
-    model.panel.get_by_role("button", name="Stop").click()
-    expect(outputs).to_contain_text("KeyboardInterrupt")
-    expect(model.card).to_have_attribute("data-state", "failed")
-
-    # Read-only
-    read_only = SHARED.removesuffix(".sharedModel")
-    model.page.evaluate(f"() => {{ {read_only}.readOnly = true }}")
-    told = model.edit("insert", after=model.id(1), source="1")
-    assert told == "error: NbchatError: this notebook is read-only"
-    model.page.evaluate(f"() => {{ {read_only}.readOnly = false }}")
-
-    # The page is closed in the middle.
-    model.begin("run_cells", cells=[model.id(9)])
-    expect(model.page.locator(".jp-Notebook .jp-Cell").nth(9)).to_contain_text("1\n")
-    model.page.close()
-    told_file = lab.root / "told.json"
-    until = time.monotonic() + 60
-    while RELOADED not in told_file.read_text() and time.monotonic() < until:
-        time.sleep(0.1)
-    assert RELOADED in json.loads(told_file.read_text())["text"]
 
 
 @pytest.fixture
@@ -173,82 +49,6 @@ def test_a_model_works_in_a_notebook_of_5000_cells(
     model.do("read_notebook", cells=[cell])
     assert "now cell 2 of 5,000" in model.edit("move", cell=cell, after=model.id(0))
     assert "4,999 cells are left" in model.edit("delete", cell=cell)
-
-
-KERNEL = "() => window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.id"
-
-NBCHAT = "from nbchat.cli.main import main; raise SystemExit(main(['mcp']))"
-
-FOLDER = "from jupyter_core.paths import jupyter_runtime_dir\nopen('runtime.txt', 'w').write(jupyter_runtime_dir())"
-
-
-@contextmanager
-def other_agent(lab: Lab) -> Iterator[dict[str, Callable[..., object]]]:
-    """The tools of `nbchat mcp`, as another agent calls them."""
-    environment = {"JUPYTER_RUNTIME_DIR": (lab.root / "runtime.txt").read_text()}
-    environment |= {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    server = McpServer("nb", sys.executable, ("-c", NBCHAT), environment)
-    with McpServers([server], trust={"nb"}) as servers:
-        yield {e.name.removeprefix("nb__"): e.function for e in servers.tools}
-
-
-def test_another_agent_reads_an_open_notebook_and_changes_it_by_the_card(
-    open_notebook: OpenNotebook, screenshot: Screenshot
-) -> None:
-    notebook = open_notebook(MODEL, FOLDER, "total = 5\nprint(total)")
-    notebook.run(1)
-    notebook.run(2)
-    model = Model(notebook)
-    chip = model.panel.locator(".nbc-allowed")
-    expect(chip).to_contain_text("Edits and runs cells without asking")
-    screenshot("allowed")
-    with other_agent(notebook.lab) as tools, ThreadPoolExecutor(1) as threads:
-        listed = str(tools["list_notebooks"]())
-        assert notebook.name in listed
-        kernel = model.page.evaluate(KERNEL)
-        name = next(e for e in listed.split('"') if e.startswith(kernel))
-        cell = model.id(2)
-        about = {"notebook": name, "cell": cell, "change": "replace"}
-        outline = str(tools["read_notebook"](notebook=name))
-        assert f"3 {cell[:8]} code, run as [" in outline
-        assert "output:\n5" in str(tools["read_notebook"](notebook=name, cells=[cell]))
-        assert "total: int 5" in str(tools["list_variables"](notebook=name))
-        assert "5" in str(tools["inspect_variable"](notebook=name, name="total"))
-
-        def change(button: str, **what: Any) -> str:
-            asked = threads.submit(tools["edit_notebook"], **about, **what)
-            card = model.panel.locator("[data-ticket]")
-            expect(card).to_contain_text("edit_notebook (for another agent)")
-            expect(card).to_contain_text("changes cell 3 of 3, `total = 5`")
-            screenshot("card")
-            card.get_by_label("Reason for denying").fill("keep it five")
-            card.get_by_role("button", name=button, exact=True).click()
-            try:
-                return str(asked.result(30))
-            except Exception as refused:  # noqa: BLE001  # as the agent reads it
-                return str(refused)
-
-        told = change("Deny", source="total = 6")
-        assert "the person denied this: keep it five" in told
-        assert model.source(2) == "total = 5\nprint(total)"
-        told = change("Approve", source="total = 7\nprint(total)", run=True)
-        assert f"changed cell 3 of 3, id {cell[:8]}" in told
-        assert told.rstrip("'\"}]").endswith("7")
-        assert model.source(2) == "total = 7\nprint(total)"
-
-        chip.click()  # what the person allowed ends, and was not for other agents
-        expect(chip).to_be_hidden()
-        model.begin("run_cells", cells=[cell])
-        asked = model.panel.locator("[data-ticket]")
-        expect(asked).to_contain_text("runs cell 3 of 3")
-        asked.get_by_role("button", name="Approve", exact=True).click()
-        assert model.told().endswith("7")
-
-        notebook.close_tab()
-        assert notebook.name not in str(tools["list_notebooks"]())
-        with pytest.raises(Exception, match="No open page shows this notebook"):
-            tools["edit_notebook"](**about, source="total = 8")
-    notebook.open()
 
 
 def test_of_a_kernel_that_dies_the_person_is_told_and_keeps_all_cells(
