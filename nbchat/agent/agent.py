@@ -16,7 +16,7 @@ from nbchat.agent.agent_loop import BROKEN_OFF, GO_ON, TurnRunner
 from nbchat.agent.approvals import Approve, approvals_of, checked_approve
 from nbchat.agent.budget import Budget, Meter, meter_of
 from nbchat.agent.context_tools import ContextTools, without_promise
-from nbchat.agent.live_output import shown, shown_async
+from nbchat.agent.live_output import shown
 from nbchat.agent.running_turn import (
     Answer,
     SessionAutosave,
@@ -24,6 +24,7 @@ from nbchat.agent.running_turn import (
     Turn,
     TurnLock,
     TurnOptions,
+    async_twin,
 )
 from nbchat.agent.structured_output import output_type
 from nbchat.agent.telemetry import Telemetry
@@ -375,36 +376,8 @@ class Agent:
             text, stop=stop, attached=attached, output=output, budget=budget
         ).result()
 
-    async def achat(
-        self,
-        text: str,
-        *,
-        stop: Flag | None = None,
-        attached: Iterable[Entry] = (),
-        output: Any = None,
-        budget: Budget | Meter | None = None,
-    ) -> Answer:
-        """`chat` on an event loop, which stays free; a cancelled task ends the turn."""
-        return await shown_async(
-            self.run(text, stop=stop, attached=attached, output=output, budget=budget)
-        )
-
-    async def aask(
-        self,
-        text: str,
-        *,
-        stop: Flag | None = None,
-        attached: Iterable[Entry] = (),
-        output: Any = None,
-        budget: Budget | Meter | None = None,
-    ) -> Answer:
-        """`ask` on an event loop, which stays free; a cancelled task ends the turn."""
-        turn = self.run(
-            text, stop=stop, attached=attached, output=output, budget=budget
-        )
-        turn.hold_back()
-        await aiter(turn).run_rest()
-        return turn.result()
+    achat = async_twin(chat)
+    aask = async_twin(ask)
 
     def ask_in_branch(
         self,

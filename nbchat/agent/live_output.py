@@ -76,19 +76,6 @@ def shown(turn: Turn) -> Answer:
         output.end_text()
 
 
-async def shown_async(turn: Turn) -> Answer:
-    """The same on an event loop; a cancelled task stops the turn."""
-    output = cell_output()
-    if not is_watched():
-        turn.hold_back()
-    try:
-        async for event in turn:
-            _show(event, output)
-        return _finished(turn, output)
-    finally:
-        output.end_text()
-
-
 def cell_output() -> "CellOutput":
     """Where a turn is shown: displays of a notebook's cell, or lines on stdout."""
     shell = _shell()

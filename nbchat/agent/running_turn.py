@@ -14,16 +14,16 @@ import asyncio
 import os
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, partial, wraps
 from inspect import GEN_CLOSED, GEN_CREATED, getgeneratorstate
 from threading import Condition
 from threading import Event as Flag
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 from weakref import finalize
 
 from nbchat.agent.budget import Meter
@@ -67,6 +67,12 @@ CANCEL_SECONDS = 2.0
 function that a tool runs when it returns."""
 
 Work = Callable[[], object]
+
+Result = TypeVar("Result")
+
+Given = ParamSpec("Given")
+
+Owner = TypeVar("Owner", bound="RunsTurns")
 
 
 class Answer(str):
@@ -387,13 +393,7 @@ class AsyncEvents:
     ) -> None:
         """`cancel` asks the turn to stop."""
         self._running = running
-        self._cancel = cancel
-        self._loop = asyncio.get_running_loop()
-        self._context = copy_context()
-        self._context.run(CALLERS_LOOP.set, self._loop)
-        self._inbox: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
-        finalize(self, self._inbox.put, None)  # ends the thread
-        _starter(os.getpid()).put(partial(_work_off, self._inbox))
+        self._thread = LoopThread(cancel, self._run_rest)
 
     def __aiter__(self) -> "AsyncEvents":
         """The rest of the events."""
@@ -401,33 +401,51 @@ class AsyncEvents:
 
     async def __anext__(self) -> Event:
         """Run the turn up to its next event."""
-        event = await self._awaited(partial(next, self._running, None))
+        event = await self._thread.run(partial(next, self._running, None))
         if event is None:
             raise StopAsyncIteration
         return event
 
-    async def run_rest(self) -> None:
-        """Run the turn to its end in one go: the loop is not woken for each event."""
-        await self._awaited(self._run_rest)
+    def _run_rest(self) -> None:
+        for _ in self._running:
+            pass
 
-    async def _awaited(self, work: Callable[[], Event | None]) -> Event | None:
-        """The result of work on the turn's thread; a cancelled task stops the turn."""
+
+class LoopThread:
+    """Runs a turn on a thread of its own for an event loop, which stays free."""
+
+    def __init__(
+        self,
+        cancel: Callable[[], object],
+        rest: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Make it on the loop. `cancel` asks the turn to stop, and `rest` ends it."""
+        self._cancel = cancel
+        self._rest = rest
+        self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
+        self._context.run(CALLERS_LOOP.set, self._loop)
+        self._inbox: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        finalize(self, self._inbox.put, None)  # ends the thread
+        _starter(os.getpid()).put(partial(_work_off, self._inbox))
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """The result of work on the thread; a cancelled task stops the turn."""
         try:
             return await self._on_thread(work)
         except asyncio.CancelledError:
             self._cancel()
             with suppress(asyncio.CancelledError):
-                rest = self._on_thread(self._run_rest)
+                rest = self._on_thread(self._rest)
                 await asyncio.wait([rest], timeout=CANCEL_SECONDS)
             raise
 
-    def _on_thread(
-        self, work: Callable[[], Event | None]
-    ) -> "asyncio.Future[Event | None]":
-        future: asyncio.Future[Event | None] = self._loop.create_future()
+    def _on_thread(self, work: Callable[[], Result]) -> "asyncio.Future[Result]":
+        future: asyncio.Future[Result] = self._loop.create_future()
 
         def run() -> None:
-            result, error = None, None
+            result: Any = None
+            error: BaseException | None = None
             try:
                 result = self._context.run(work)
             except BaseException as caught:  # noqa: BLE001  # raised by the awaiting task
@@ -438,15 +456,41 @@ class AsyncEvents:
         self._inbox.put(run)
         return future
 
-    def _run_rest(self) -> None:
-        for _ in self._running:
-            pass
+
+class RunsTurns(Protocol):
+    """An agent, as its async methods need it."""
+
+    def wake(self) -> None:
+        """Have waiting threads check their stop again."""
+
+
+def async_twin(
+    method: Callable[Concatenate[Owner, Given], Result],
+) -> Callable[Concatenate[Owner, Given], Coroutine[Any, Any, Result]]:
+    """The method for event loops: it runs on a thread, where cancelling stops it."""
+
+    @wraps(method)
+    async def twin(agent: Owner, *args: Given.args, **given: Given.kwargs) -> Result:
+        stop = StopFlag(cast("Flag | None", given.pop("stop", None)))
+
+        def cancel() -> None:
+            stop.set()
+            agent.wake()
+
+        runs = cast("Callable[..., Result]", method)
+        run = partial(runs, agent, *args, stop=stop, **given)
+        return await LoopThread(cancel).run(run)
+
+    name = method.__name__
+    twin.__name__, twin.__qualname__ = f"a{name}", f"Agent.a{name}"
+    twin.__doc__ = (
+        f"`{name}` on an event loop, which stays free; a cancelled task ends the turn."
+    )
+    return twin
 
 
 def _settle(
-    future: "asyncio.Future[Event | None]",
-    result: Event | None,
-    error: BaseException | None,
+    future: "asyncio.Future[Any]", result: object, error: BaseException | None
 ) -> None:
     if future.done():  # it was cancelled
         return
