@@ -10,6 +10,7 @@ Names are loaded when they are first used: importing nbchat opens nothing and lo
 SDK. Type checkers read them in `__init__.pyi`.
 """
 
+import sys
 from importlib import import_module
 
 __version__ = "0.2.0"
@@ -60,6 +61,8 @@ def __getattr__(name: str) -> object:
         return import_module(f"nbchat.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'nbchat' has no attribute {name!r}")
+    if _HOMES[name] == "agent.map_agents" and "IPython" in sys.modules:
+        import_module("nbchat.jupyter.run_display").follow_runs()
     return getattr(import_module(f"nbchat.{_HOMES[name]}"), name)
 
 

@@ -35,7 +35,11 @@ MIGRATIONS = (
 )
 
 OUTSIDE = {
-    "ipywidgets": {"jupyter.panel.chat_ui", "jupyter.cell_output"},
+    "ipywidgets": {
+        "jupyter.panel.chat_ui",
+        "jupyter.cell_output",
+        "jupyter.run_display",
+    },
     "anywidget": {"jupyter.panel.chat_ui"},
     "IPython": {"jupyter", ""},
     "sqlalchemy": {"storage"},

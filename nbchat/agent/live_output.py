@@ -5,11 +5,10 @@ In a notebook the text is a display that is updated a few times a second. Elsewh
 """
 
 import sys
-import threading
 import time
 import uuid
 from html import escape
-from typing import Any, Protocol
+from typing import Any
 
 from nbchat.agent.running_turn import Answer, Turn
 from nbchat.conversation.events import (
@@ -36,9 +35,6 @@ FLUSH_SECONDS = 0.1
 
 UPDATE_SECONDS = 0.2
 """Shortest time between two updates."""
-
-RUN_UPDATE_SECONDS = 1.0
-"""Time between two updates of a run of many agents."""
 
 CHARACTERS_PER_SECOND = 40_000
 """Most text sent per second: each update sends the whole text so far."""
@@ -241,77 +237,6 @@ class NotebookOutput:
 
 
 CellOutput = PrintedOutput | NotebookOutput
-
-
-class Running(Protocol):
-    """Something that runs for long and can be shown at any moment."""
-
-    @property
-    def is_running(self) -> bool:
-        """True while it runs."""
-
-    def wait(self, timeout_seconds: float | None = None) -> object:
-        """Block until it ends, or for so long."""
-
-    def _repr_html_(self) -> str: ...
-
-
-class LiveDisplay:
-    """The display of a run in a cell, updated each second until the run ends."""
-
-    def __init__(self, publisher: Any) -> None:
-        self._publisher = publisher
-        self._id = uuid.uuid4().hex
-        self._is_shown = False
-        self._thread: threading.Thread | None = None
-
-    def follow(self, run: Running) -> None:
-        """Show the run in its cell and update it there until it ends; returns at once.
-
-        Call it again when the run has been resumed.
-        """
-        self._show(run)
-        self._thread = threading.Thread(
-            target=self._update,
-            args=(run, self._thread),
-            name="nbchat-run-display",
-            daemon=True,
-        )
-        self._thread.start()
-
-    def show_again(self, run: Running) -> None:
-        """Show the run in another cell, too; both are updated from then on."""
-        self._is_shown = False
-        self._show(run)
-
-    def wait(self) -> None:
-        """Block until the end of the run is shown."""
-        if self._thread is not None:
-            self._thread.join()
-
-    def _update(self, run: Running, earlier: threading.Thread | None) -> None:
-        if earlier is not None:
-            earlier.join()
-        is_over = False
-        while not is_over:
-            run.wait(RUN_UPDATE_SECONDS)
-            is_over = not run.is_running  # looked at before it is shown
-            self._show(run)
-
-    def _show(self, run: Running) -> None:
-        self._publisher.publish(
-            {"text/html": run._repr_html_(), "text/plain": repr(run)},
-            transient={"display_id": self._id},
-            update=self._is_shown,
-        )
-        self._is_shown = True
-
-
-def live_display() -> LiveDisplay | None:
-    """A display in the running cell; None outside of a notebook that is watched."""
-    shell = _shell()
-    has_cells = getattr(shell, "kernel", None) is not None
-    return LiveDisplay(shell.display_pub) if has_cells and is_watched() else None
 
 
 def _show(event: Event, output: CellOutput) -> None:

@@ -42,7 +42,6 @@ from typing import TYPE_CHECKING, Any
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.budget import Budget, check_price, meter_of
-from nbchat.agent.live_output import LiveDisplay, live_display
 from nbchat.agent.map_rows import (
     DOUBTS,
     MOST_RETRIES,
@@ -253,7 +252,8 @@ class MapRun:
         self._probe_end = 0.0
         self._deaths = 0
         self._thread: threading.Thread | None = None
-        self._display: LiveDisplay | None = None
+        self.on_resume: Callable[[], object] = lambda: None
+        """Called when the run begins or continues."""
 
     def _checked_agent(self, make_agent: MakeAgent) -> Agent | None:
         """The first row's agent; raises ConfigError for what fails in every row."""
@@ -287,16 +287,10 @@ class MapRun:
         shown = {name: text for name, text in rows.items() if text}
         return html_table(f"Run {self.name}", shown)
 
-    def _ipython_display_(self) -> None:
-        """Show the run and follow it in this cell; shown once where it has ended."""
-        display = live_display()
-        if display is None or not (self.is_running or self._display):
-            raise NotImplementedError  # IPython continues with _repr_html_
-        if self._display is not None:
-            self._display.show_again(self)
-        else:
-            self._display = display
-            display.follow(self)
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Keys of the rows that `retry_failed` tries again."""
+        return tuple(self._failed)
 
     @property
     def _notes(self) -> Iterator[str]:
@@ -384,8 +378,7 @@ class MapRun:
             self._probe_end = time.monotonic() + PROBE_SECONDS
             self._thread = threading.Thread(target=self._drive, name="nbchat-map")
             self._thread.start()
-            if self._display is not None:
-                self._display.follow(self)
+            self.on_resume()
         return self
 
     def retry_failed(self) -> "MapRun":

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 
 import nbformat
 import pytest
@@ -12,14 +11,11 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.live_output import LiveDisplay
-from nbchat.agent.map_agents import map_agents
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import ContentLeftOut, TextDelta
 from nbchat.errors import Overloaded, RequestRefused
-from nbchat.providers.base import Request
-from nbchat.testing import Line, Replay, ScriptedProvider, calls, fails, says
+from nbchat.testing import Replay, ScriptedProvider, calls, fails, says
 
 BEGIN = """
 from nbchat import Agent, CompactionEngine
@@ -252,56 +248,6 @@ def test_a_reply_without_deltas_is_shown_too(capsys):
     replay = Replay([Entry("user", "hi"), Entry("assistant", "Hello.")])
     assert Agent(replay).chat("hi") == "Hello."
     assert capsys.readouterr().out == "Hello.\n"
-
-
-class Publisher:
-    """Keeps what a cell shows, by the id of its display."""
-
-    def __init__(self) -> None:
-        self.shown: dict[str, list[str]] = {}
-        self.cells = 0
-
-    def publish(self, data: dict, *, transient: dict, update: bool) -> None:
-        seen = self.shown.setdefault(transient["display_id"], [])
-        self.cells += not update
-        seen.append(data["text/html"])
-
-
-def test_a_display_follows_a_run_to_its_end_and_again_after_it_is_resumed():
-    goes_on = threading.Event()
-
-    def answer(_request: Request) -> Line:
-        goes_on.wait(10)
-        return says("Hello.")
-
-    publisher = Publisher()
-    display = LiveDisplay(publisher)
-    run = map_agents(lambda: Agent(ScriptedProvider(answer)), ["a", "b"], workers=1)
-    run._display = display  # as in a watched cell
-    display.follow(run)
-    (seen,) = publisher.shown.values()
-    assert "running" in seen[0]
-    run.stop()
-    goes_on.set()
-    run.wait()
-    display.wait()
-    assert "stopped" in seen[-1]
-    display.show_again(run)  # another cell has the same display
-    run.resume().wait()
-    display.wait()
-    assert ("finished" in seen[-1], "2 of 2 rows" in seen[-1]) == (True, True)
-    assert (len(publisher.shown), publisher.cells) == (1, 2)
-
-
-def test_a_run_that_ends_before_its_display_looks_is_shown_as_finished():
-    publisher = Publisher()
-    display = LiveDisplay(publisher)
-    run = map_agents(lambda: Agent(ScriptedProvider("Hello.")), ["a"]).wait()
-    display.follow(run)
-    display.wait()
-    ((*_, last),) = publisher.shown.values()
-    assert len(publisher.shown) == 1
-    assert "finished" in last
 
 
 @pytest.mark.slow

@@ -278,10 +278,19 @@ agent.use(ScriptedProvider(*answers))
 """
 
 
+RUN_FAILS = """
+from nbchat import Agent, map_agents
+refused = [fails(RequestRefused('no such model'))] * 2
+provider = ScriptedProvider(*refused, says('One.'), says('Two.'))
+run = map_agents(lambda: Agent(provider), ['a', 'b'], workers=1)
+run
+"""
+
+
 def test_a_failed_cell_is_tried_again_by_a_click_below_it(
     open_notebook: OpenNotebook, screenshot
 ):
-    notebook = open_notebook(CELL_FAILS, "%%chat\nhello")
+    notebook = open_notebook(CELL_FAILS, "%%chat\nhello", RUN_FAILS)
     notebook.run(0)
     notebook.run(1)
     output = notebook.page.locator(".jp-Notebook .jp-Cell").nth(1)
@@ -293,6 +302,13 @@ def test_a_failed_cell_is_tried_again_by_a_click_below_it(
     expect(output.locator("strong")).to_have_text("Hello.")
     expect(again).to_have_count(0)
     screenshot("first-minutes-cell-again")
+    notebook.run(2)
+    output = notebook.page.locator(".jp-Notebook .jp-Cell").nth(2)
+    output.get_by_role("button", name="Retry 2 failed").click()
+    expect(output).to_contain_text("finished")
+    expect(output).not_to_contain_text("failed")
+    expect(output.get_by_role("button", name="Retry")).to_have_count(0)
+    screenshot("first-minutes-run-again")
 
 
 def test_an_unused_try_again_in_a_reopened_notebook_says_what_to_do(

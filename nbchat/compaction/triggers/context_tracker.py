@@ -17,7 +17,6 @@ from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.triggers.triggers import (
     EXPECTED_SUMMARY_TOKENS,
     RATIOS,
-    REREADINGS,
     CircuitBreaker,
     Cooldown,
     Decision,
@@ -508,8 +507,6 @@ class ContextTracker:
     def _readings(self, context: int) -> Readings:
         """The values of all meters for a context of so many tokens."""
         threshold, guard = self.limits.threshold, self.limits.guard
-        if threshold is not None and self._threshold is None:
-            threshold = max(threshold, REREADINGS * self._kept_tokens)
         cooldown, is_auto = self._cooldown, self.policy.meter == "auto"
         return Readings(
             input_tokens=self.input_tokens,

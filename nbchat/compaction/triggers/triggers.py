@@ -21,11 +21,6 @@ from nbchat.providers.model_info import MILLION, ModelInfo, Prices
 WINDOW_SHARE_OF_THRESHOLD = 0.75
 """The threshold as a share of the window when none is set."""
 
-REREADINGS = 10
-"""Times that what a compaction left is read again before the next one, where nobody has
-set a threshold: read from a prompt cache, ten times cost as much as the request for one
-summary. Else a small window was compacted every few requests."""
-
 GROWTH_AFTER_SUCCESS, GROWTH_AFTER_REFUSAL = 1.25, 1.10
 """How far the context must grow before it is compacted again, or tried again."""
 

@@ -570,19 +570,3 @@ def test_auto_runs_through_the_agent_and_names_its_price():
     assert {record.trigger for record in made} == {"auto"}
     assert 1 <= len(made) <= 10
     assert any("sending everything again has cost" in reason for reason in reasons)
-
-
-def test_what_a_compaction_left_is_read_ten_times_before_the_next_one():
-    """Without a threshold of one's own; else a small window is compacted all the time."""
-    left = 3_000
-    session = Session([("user", "Hi"), ("assistant", STORY)])
-    fired: dict[int | None, int] = {}
-    for threshold in (None, 12_000):
-        tracker = ContextTracker(threshold, "single-summary", ModelInfo("m", 16_000))
-        tracker._set_kept_tokens(left)
-        for number in range(1, 30):
-            tracker.update_token_count(Usage(left + 1_000, 10), position=2)
-            if tracker.should_compact(session):
-                fired[threshold] = number
-                break
-    assert fired == {None: 8, 12_000: 3}
