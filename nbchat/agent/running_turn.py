@@ -401,7 +401,8 @@ class AsyncEvents:
 
     async def __anext__(self) -> Event:
         """Run the turn up to its next event."""
-        event = await self._thread.run(partial(next, self._running, None))
+        work: Callable[[], Event | None] = partial(next, self._running, None)
+        event = await self._thread.run(work)
         if event is None:
             raise StopAsyncIteration
         return event
@@ -470,7 +471,7 @@ def async_twin(
     """The method for event loops: it runs on a thread, where cancelling stops it."""
 
     @wraps(method)
-    async def twin(agent: Owner, *args: Given.args, **given: Given.kwargs) -> Result:
+    async def twin(agent: Owner, /, *args: Given.args, **given: Given.kwargs) -> Result:
         stop = StopFlag(cast("Flag | None", given.pop("stop", None)))
 
         def cancel() -> None:
