@@ -21,7 +21,7 @@ class Outcome:
 
     entry: Entry | None
     cost: Usage
-    """Of all answers."""
+    """Usage of all answers."""
     model: str
     status: Status = "done"
     reason: str = ""

@@ -55,8 +55,8 @@ class Budget:
     summary: int
     facts: int
     limit: int | None = None
-    """Of both together, so that the context gets small enough; None is no limit beside
-    the share of what they replace."""
+    """Most tokens of both together, so that the context gets small enough; None: only
+    the share of what they replace is a limit."""
 
     @property
     def entry(self) -> int:

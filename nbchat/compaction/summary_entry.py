@@ -42,7 +42,7 @@ OMISSION = "({count} earlier messages are omitted to save space; all are kept.)"
 """The summary where not even a memory fits: 16 tokens."""
 
 TAGS_TOKENS = 20
-"""Of the tags around a summary and its memory."""
+"""Tokens of the tags around a summary and its memory."""
 
 VARIABLES_LINES = 40
 """Lines about variables that are looked at: two screens."""
@@ -236,7 +236,7 @@ def rules_of(session: Session, stop: int | None = None) -> tuple[Rule, ...]:
     """The rules in force with the newest summary, or the newest one before an index.
 
     Without those that the person has dropped since, and those that no message says, as
-    in a file that somebody else has made.
+    in a file from another person.
     """
     rules = _newest_rules(session, stop)
     kept = (rule for rule in rules if rule.text not in session.dropped_rules)

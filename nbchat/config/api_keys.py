@@ -86,7 +86,7 @@ class Keys:
         return next((each for each in KEY_VARIABLES if self._current(each)), "")
 
     def place(self, kind: str, base_url: str = "") -> Place:
-        """Where the key for a provider, or for a server of one's own, is."""
+        """Where the key for a provider, or for a private server, is."""
         if typed := self._current(kind, base_url):
             return "keyring" if typed.is_kept else "kernel"
         if not base_url and _in_environment(kind):

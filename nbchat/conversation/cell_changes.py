@@ -12,10 +12,10 @@ from typing import Self
 TURNS_KEPT = 20
 
 CHARACTERS_KEPT = 20_000_000
-"""Of all changes of a session, after which the oldest turns are dropped."""
+"""Characters of a session's changes, after which the oldest turns are dropped."""
 
 OUTPUT_CHARACTERS = 100_000
-"""Of a cell's text outputs."""
+"""Characters of a cell's text outputs."""
 
 
 @dataclass(frozen=True, slots=True)

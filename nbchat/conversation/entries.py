@@ -367,7 +367,7 @@ class Compaction:
     previous summary. Token figures are those of the context. A record of the kind
     "pruning" has no summary: some entries before `stop` are shortened.
 
-    Records are never changed. Of several records with one id the newest is valid, but
+    Records are never changed. The newest of several records with one id is valid, but
     an attempt (running, failed) never replaces one that succeeded.
     """
 
@@ -378,7 +378,7 @@ class Compaction:
     tokens_before: int = 0
     tokens_after: int = 0
     cost: Usage = field(default_factory=Usage)
-    """Of all requests for this id so far, including those for rejected summaries."""
+    """Usage of all requests for this id so far, rejected summaries included."""
     model: str = ""
     trigger: str = "manual"
     policy: str = "single-summary"
@@ -394,7 +394,7 @@ class Compaction:
     summary_tokens: int = 0
     """Tokens of the summary entry, with its facts."""
     replacements: tuple[tuple[int, str], ...] = ()
-    """Of a pruning: indices in the transcript, and the content shown instead."""
+    """Indices in the transcript that a pruning shortens, and the new content."""
     revision: Revision = ""
     """How the summary was changed since the compaction."""
     messages: int = 0

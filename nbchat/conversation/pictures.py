@@ -18,16 +18,16 @@ LONGEST_SIDE = 1_568
 """Pixels: Anthropic scales larger pictures down to it, and refuses 2,000 among many."""
 
 MOST_BYTES = 3_750_000
-"""Of a picture that is sent: 5 MB in base64, which Anthropic does not exceed."""
+"""Bytes of a picture that is sent: 5 MB in base64, Anthropic's limit."""
 
 THUMBNAIL_SIDE = 240
 """Pixels of the longest side of a picture in the transcript, sharp at 120."""
 
 MOST_BYTES_READ = 100_000_000
-"""Of a picture that comes in; a photo of 100 megapixels has 50 MB."""
+"""Bytes of a picture that comes in; a photo of 100 megapixels has 50 MB."""
 
 MOST_PIXELS = 150_000_000
-"""Of a picture that comes in: half a gigabyte once it is decoded."""
+"""Pixels of a picture that comes in: half a gigabyte once it is decoded."""
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF")
 """The formats that are decoded: none of Pillow's that start other programs."""

@@ -66,7 +66,7 @@ class RulesFile:
     path: Path
     text: str
     digest: str
-    """Of the whole text, also of what was cut."""
+    """SHA-256 of the whole text, also of what was cut."""
     note: str = ""
     """A note on the text, such as where it was cut."""
 

@@ -575,7 +575,7 @@ LONGEST_NAME = 40
 """Characters of a column's name; what is longer is a sentence."""
 
 MOST_WORDS = 4
-"""Of a column's name."""
+"""Words of a column's name."""
 
 _RULE = re.compile(r"[\s|+:=-]+")
 """A line between the rows of a table."""

@@ -30,7 +30,7 @@ from nbchat.providers.wire_format import Json, an_object, finished_reply
 logger = logging.getLogger(__name__)
 
 PRICE = 0.5
-"""Of what the same tokens cost at once, at both providers."""
+"""Share of the usual price, at both providers."""
 
 EXPIRED = "The batch ended before this request was answered."
 

@@ -70,7 +70,7 @@ logger = logging.getLogger(__name__)
 
 
 class KeySource:
-    """Reads a key anew from the environment, or else by a function.
+    """Reads a key again from the environment, or by a function.
 
     The function may be slow: it is called again only after `renew`. All keys that were
     read are remembered, so that each is hidden in what servers say.

@@ -59,7 +59,7 @@ ASSUMED_WINDOW = 32_000
 have this or more. The first refusal or cut request corrects it."""
 
 SMALLER = 0.9
-"""The window by the size of a request that was refused, where no number is told."""
+"""The window as a share of a refused request's size, if no number is given."""
 
 LEAST_LIMIT = 1_024
 """Tokens: no model that chats has a smaller window."""

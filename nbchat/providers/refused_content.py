@@ -67,7 +67,7 @@ LIMITED = re.compile(
 )
 
 MOST_PICTURES = {"anthropic": 100, "bedrock": 20, "openai": 500}
-"""Of a request, by the kind of provider.
+"""Most pictures of a request, by the kind of provider.
 https://platform.claude.com/docs/en/build-with-claude/vision,
 https://developers.openai.com/api/docs/guides/images-vision"""
 
@@ -77,7 +77,7 @@ MOST_CHARACTERS = {
     "gemini": 18_000_000,  # of 20 MB
     "openai": 45_000_000,  # of 50 MB
 }
-"""Of all pictures of a request in base64; the rest is for its text."""
+"""Most characters of a request's pictures in base64; the rest is for its text."""
 
 NO_LIMIT_OF_TOOLS = ("anthropic", "bedrock", "vertex", "local")
 """Kinds of providers that take more than 128 tools."""
@@ -113,7 +113,7 @@ class RefusedContent:
         """Models that have taken a picture."""
         self._adapted: tuple[tuple[Tool, ...], Adapted] = ((), Adapted((), {}))
         self._told: set[str] = set()
-        """Tools of which a person was told that they are too many."""
+        """Tools that were reported to the person as too many."""
         self._blind: dict[str, int] = {}
         """How often a model was asked without any picture before it answered."""
 

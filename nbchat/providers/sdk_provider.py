@@ -102,8 +102,8 @@ TRUNCATED_FACTOR = 2
 """Local counts differ from a server's by up to 28 %, so twice as many is a proof."""
 
 TOKEN_BYTES = 3
-"""Of a token of dense text, such as numbers: fewer bytes were not cut by half, which is
-known without a vocabulary."""
+"""Bytes of a token of dense text, such as numbers. A request with fewer bytes for each
+reported token was not cut by half, which is known without a vocabulary."""
 
 LEAST_TRUNCATED = 1_000
 """Tokens: no server has a smaller window."""

@@ -26,7 +26,7 @@ CHARACTERS = "characters"
 """Instead of an encoding: four characters for each token, plus 20 %."""
 
 TOKEN_BYTES = 4
-"""Of a text, on average. Exact counts need a vocabulary, which takes 78 MB."""
+"""Bytes of a token, on average. Exact counts need a vocabulary, which takes 78 MB."""
 
 ENTRY_OVERHEAD = 4
 """Tokens of an entry's role markers (OpenAI cookbook, token counting: 3 + 1)."""

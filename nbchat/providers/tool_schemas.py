@@ -16,7 +16,7 @@ from nbchat.conversation.tools import Tool
 from nbchat.providers.wire_format import Json, a_list, an_object
 
 MOST_TOOLS = 128
-"""Of a request to OpenAI and Gemini; Anthropic counts only tokens.
+"""Most tools of a request to OpenAI and Gemini; Anthropic counts only tokens.
 https://developers.openai.com/api/docs/api-reference/chat/create"""
 
 LAST_KEPT = 8

@@ -19,7 +19,7 @@ from nbchat.rendering.entries import entry_html, request_text
 from nbchat.rendering.markdown import code_style, with_boxes
 
 KEPT_BYTES = 200_000
-"""Of a transcript that is kept in a notebook's file: it stays quick to open."""
+"""Bytes of a transcript kept in a notebook's file, which stays quick to open."""
 
 SPEAKERS = {"user": "You", "assistant": "Assistant", "tool": "Result"}
 

@@ -47,7 +47,7 @@ busy_seconds: ContextVar[float] = ContextVar("busy_seconds", default=5.0)
 """How long a statement waits while another process has the SQLite file."""
 
 CONNECTIONS = 2
-"""Of one process to a server: 24 processes stay below a limit of 60."""
+"""Connections of one process: 24 processes stay below a server's limit of 60."""
 
 ENGINES_KEPT = 16
 """Databases that a process keeps a pool for."""

@@ -358,7 +358,7 @@ def note_pending(engine: sa.Engine) -> None:
 
 
 def finish_erasing(engine: sa.Engine) -> None:
-    """Erase what an earlier process could not, if nobody reads the file now."""
+    """Erase what an earlier process could not, if no process reads the file now."""
     mark = _mark_of(engine)
     if mark is None or not mark.exists():
         return

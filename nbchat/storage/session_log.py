@@ -27,7 +27,7 @@ class Monitoring:
     tokens_saved: int
     """By all compactions that are or were active."""
     cost: Usage
-    """Of all requests for summaries, failed ones included."""
+    """Usage of all requests for summaries, failed ones included."""
 
     @property
     def success_share(self) -> float:

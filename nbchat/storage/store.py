@@ -117,7 +117,7 @@ _grouped: ContextVar["tuple[SessionStore, sa.Connection] | None"] = ContextVar(
 """The open transaction of a store which all that this thread saves there joins."""
 
 PinKind = Literal["pin", "unpin", "drop", "keep"]
-"""Of a snapshot: the last two are of dropped rules."""
+"""Kinds of snapshots: the last two are about dropped rules."""
 
 TAKEN = (
     "Another kernel has continued or deleted this session, so new messages aren't "

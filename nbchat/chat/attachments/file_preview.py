@@ -1,6 +1,6 @@
 """Read a file as the text that is attached: tables described, documents as text.
 
-A table of over 2,000 tokens is described like a variable. Of a large file only parts
+A table of over 2,000 tokens is described like a variable. Only parts of a large file
 are read, so that gigabytes take as long as megabytes. Documents are read by libraries
 of the extra `files`; without them an error says what to install.
 """
@@ -27,7 +27,7 @@ from nbchat.errors import AttachmentError
 from nbchat.providers.tokens import TokenCounter
 
 TEXT_BYTES = 200_000
-"""Of a text that is sent whole: about 50,000 tokens."""
+"""Bytes of a text that is sent whole: about 50,000 tokens."""
 
 TABLE_TOKENS = 2_000
 """Tokens from which on a table is described instead of sent."""
@@ -42,7 +42,7 @@ HEAD_CHARACTERS, TAIL_CHARACTERS = 4_000, 1_000
 """Shown of a longer text."""
 
 SAMPLE_BYTES = 1_000_000
-"""Of the beginning, from which the number of lines is estimated."""
+"""Bytes of the beginning, from which the number of lines is estimated."""
 
 SNIFFED = 65_536
 """Characters from which separator and decimal mark are found."""
@@ -53,7 +53,7 @@ UNPACKED_BYTES = 300_000_000
 SHEETS_READ, PAGES_READ, ROWS_READ = 10, 200, 200_001
 
 OUTPUT_CHARACTERS = 2_000
-"""Of one output in a notebook, of which the middle is left out."""
+"""Characters of one output in a notebook, whose middle is left out."""
 
 _DECIMAL_COMMA = re.compile(r"-?[\d.]*\d,\d+")
 _DECIMAL_POINT = re.compile(r"-?\d+\.\d+")

@@ -76,7 +76,7 @@ class Cell:
     """A cell: its source, and its output as text."""
 
     number: int
-    """Of its run, or its position."""
+    """The number of its run, or its position."""
     source: str
     output: str
     is_position: bool = False

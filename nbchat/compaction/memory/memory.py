@@ -92,8 +92,8 @@ PARTS = {"variables": "work", "answers": "newest"}
 """Parts that are shown as a section of another part."""
 
 NOTE_TOKENS, NOT_SHOWN = 40, "not shown here; recall finds it"
-"""Of the line about what found no room, and its end. Where `recall` is not offered, a
-request has it without what it says of it."""
+"""Tokens of the line about what found no room, and the line's end, which is left out of
+requests that do not offer `recall`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ WHOLE_SHARE, LARGEST_SHARE = 0.5, 0.5
 output is not all there is. Earlier answers have the rest, by their first words."""
 
 FIRST_CHARACTERS = 160
-"""Of an earlier answer: what it is about stands in its first two lines."""
+"""Characters of an earlier answer: its first two lines say what it is about."""
 
 
 def newest_lines(

@@ -427,10 +427,10 @@ def bounded(value: Any, depth: int = 0) -> Any:
 
 
 def _is_same(old: _Object, new: _Object) -> bool:
-    """True if two objects that have one id are for sure the same thing.
+    """True if two objects with one id are certainly the same thing.
 
     If not, one of them has no other fields than the other, and changes them only where
-    the id is for sure that of one of them.
+    the id certainly belongs to one of them.
     """
     if old.is_sure and new.is_sure:
         return True

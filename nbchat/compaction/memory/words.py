@@ -20,7 +20,7 @@ SHORT_WORDS = 40
 """A message of fewer words may answer a question, so the question stands before it."""
 
 QUESTION_CHARACTERS = 200
-"""Of the last line of the assistant's message before a short one: two lines of a
+"""Characters of the assistant's last line before a short message: two lines of a
 screen."""
 
 LENGTHS = ((400, 200), (200, 200), (100, 120), (60, 80), (30, 60), (30, 0))
@@ -37,7 +37,7 @@ TAIL_SHARE, LEAST_TAIL = 1 / 3, 60
 words of a cut from which an end is kept."""
 
 PASTED_CHARACTERS = 200
-"""Of a pasted part."""
+"""Characters of a pasted part."""
 
 FIRST_SHARE = 0.25
 """Share of the space for the first messages, which say what the work is about, where

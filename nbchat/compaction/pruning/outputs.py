@@ -67,8 +67,8 @@ def make_pruning(
 ) -> Pruning:
     """All old outputs that can be shortened, except those of `protected` tools.
 
-    Errors, small outputs and shortened ones stay as they are. Of identical outputs only
-    the newest is kept.
+    Errors, small outputs and shortened ones stay as they are. The newest of identical
+    outputs is kept.
     """
     found = list(_replacements(session, counter, protected))
     saved = sum(

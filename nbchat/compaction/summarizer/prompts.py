@@ -144,7 +144,7 @@ class Assignment:
     covered: tuple[Entry, ...]
     """The entries that the summary replaces, an earlier summary included."""
     tokens: int
-    """Of the covered entries."""
+    """Tokens of the covered entries."""
     max_tokens: int
     """The longest summary wanted."""
     recent: tuple[Entry, ...] = ()

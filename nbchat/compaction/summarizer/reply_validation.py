@@ -81,7 +81,7 @@ class Source:
     """The source of a summary, to compare it with."""
 
     tokens: int
-    """Of the covered entries."""
+    """Tokens of the covered entries."""
     newest: str = ""
     """Text of the newest entries."""
     instruction: str = ""

@@ -116,7 +116,7 @@ class SummaryModel:
     refusals: int = MAX_REFUSALS
     """Answers that may be refused before the next model is asked."""
     options: RequestOptions = field(default_factory=RequestOptions)
-    """Of the chat's requests; those about patience hold for summaries, too."""
+    """Options of the chat's requests; those about patience hold for summaries, too."""
 
     @property
     def name(self) -> str:
@@ -136,11 +136,11 @@ class Chat:
     failures: int = 0
     """Compactions that failed in a row."""
     usage: Usage | None = None
-    """Of its last answer, if the history is still the same."""
+    """Usage of its last answer, if the history is still the same."""
     count_error: float = COUNT_ERROR
     """The server's count divided by the local one."""
     options: RequestOptions = field(default_factory=RequestOptions)
-    """Of its requests."""
+    """Options of its requests."""
 
     @property
     def is_requested(self) -> bool:

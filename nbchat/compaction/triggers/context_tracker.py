@@ -99,7 +99,7 @@ class ContextTracker:
         self._clock = clock
         self._answered_at: float | None = None
         self.request_options = RequestOptions()
-        """Those of the chat; what is about patience holds for summaries, too."""
+        """Options of the chat; those about patience hold for summaries, too."""
         self._breaker = CircuitBreaker()
         self._anchor: Report | None = None
         self._first_report: Report | None = None
