@@ -33,11 +33,11 @@ CAUTION = 1.05
 """How much longer than an interval that was refused the next one is, at least."""
 
 NEARER = 0.9
-"""What each accepted request leaves of the distance to the interval that was refused:
+"""Share that each accepted request leaves of the distance to the refused interval:
 the pace is tested again after some 20 requests, which costs one of them."""
 
 DOUBT = 0.999
-"""What it leaves of the refused interval itself, for limits that are raised."""
+"""Share that it leaves of the refused interval itself, for limits that are raised."""
 
 LONGEST_PAUSE_SECONDS = 30.0
 """Without a request, where the server does not say how long it refuses all."""
@@ -55,7 +55,7 @@ MOST_STARTS = 1_000
 """Requests whose tokens are remembered until an answer counts them."""
 
 LIMITED = ("requests", "tokens", "input-tokens", "output-tokens")
-"""What is limited, in the names of headers."""
+"""The limits in the names of headers."""
 
 LIMIT_HEADERS = ("limit", "remaining")
 
@@ -93,7 +93,7 @@ class Pace:
 
     @property
     def is_limited(self) -> bool:
-        """Whether requests are held back."""
+        """True if requests are held back."""
         return bool(self.interval or self.refusals)
 
     @property
@@ -102,7 +102,7 @@ class Pace:
         return max(self.last_start + self.interval, self.blocked_until)
 
     def is_forgotten(self, now: float) -> bool:
-        """Whether it is too old; or of another clock, where it is of the future."""
+        """True if it is too old; or of another clock, where it is of the future."""
         newest = max(self.last_start, self.learned_at)
         return not -FORGOTTEN_SECONDS < now - newest < FORGOTTEN_SECONDS
 
@@ -170,7 +170,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a server says is left of a limit, and how much is added in a second.
+    """The rest of a limit by a server's headers, and how much is added in a second.
 
     As a bucket that fills steadily, which is how OpenAI and Anthropic count.
     """
@@ -200,7 +200,7 @@ class Allowance:
         return replace(self, added=known.added, full_in=known.full_in)
 
     def without(self, used: float, now: float) -> "Allowance":
-        """What is left after a request."""
+        """The rest after a request."""
         return replace(self, left=self.left_at(now) - used, seen_at=now)
 
 
@@ -248,7 +248,7 @@ class Limiter:
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether the server tells how many tokens are left."""
+        """True if the server tells how many tokens are left."""
         return any(name != "requests" for _, name in self._allowances)
 
     def start(self, model: str = "", tokens: int = 0) -> float:
@@ -359,7 +359,7 @@ def _steady_clock() -> Callable[[], float]:
 
 
 def _needed(name: str, tokens: int) -> float:
-    """What a request takes of an allowance; how long an answer gets is not known."""
+    """A request's part of an allowance; the length of its answer is not known."""
     return tokens if name in ("tokens", "input-tokens") else 1
 
 
@@ -379,7 +379,7 @@ class SupportsLimiter(Protocol):
 
 
 def allowances(headers: Mapping[str, str], at: float) -> dict[str, Allowance]:
-    """What is left, by name, where the headers also tell how quickly it fills again."""
+    """The rest by name, where the headers also give the rate at which it fills again."""
     found = {}
     for name in LIMITED:
         limit, left, reset = _limit_of(headers, name)

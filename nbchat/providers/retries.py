@@ -98,9 +98,9 @@ class _Attempt:
     def __init__(self, stream: ReplyStream, *, live: bool) -> None:
         self._stream, self._live = stream, live
         self.held: list[Delta] = []
-        """What has arrived and was not yielded."""
+        """Data that has arrived and was not yielded."""
         self.has_shown = False
-        """Whether a person may have read a part of the answer."""
+        """True if a person may have read a part of the answer."""
         self.fault = ""
 
     def deltas(self) -> ReplyStream:

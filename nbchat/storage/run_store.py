@@ -95,13 +95,13 @@ class Store(SessionStore):
         return RunResults(self._connection, self._mine, run)
 
     def autosave(self, session: Session, *, session_id: str, model: str) -> Autosave:
-        """What saves a session; one without an id is new and gets this one."""
+        """The autosave of a session; one without an id is new and gets this one."""
         is_saved = bool(session.session_id)
         session.session_id = session_id
         return Autosave(self, session, Origin(model=model), is_saved=is_saved)
 
     def row_saver(self, session: Session, *, session_id: str, model: str) -> "RowSaver":
-        """What saves a row's session; one without an id is new and gets this one."""
+        """Autosave of a row's session; one without an id is new and gets this one."""
         is_saved = bool(session.session_id)
         session.session_id = session_id
         return RowSaver(self, session, Origin(model=model), is_saved=is_saved)
@@ -112,7 +112,7 @@ class Store(SessionStore):
 
     @cached_property
     def writer(self) -> "Writer":
-        """What saves the rows of all threads of this process."""
+        """The saver of the rows of all threads of this process."""
         return Writer(self)
 
 
@@ -276,7 +276,7 @@ class RowSaver:
         return made, (self._store, self._session, self._progress.origin)
 
     def of_branch(self, branch: Session) -> Autosave:
-        """What saves a branch of the session in the same store; it gets an id."""
+        """The autosave of a branch of the session in the same store; it gets an id."""
         branch.session_id = uuid.uuid4().hex[:12]
         return Autosave(self._store, branch, self._progress.origin, is_saved=False)
 
