@@ -379,7 +379,7 @@ class SupportsLimiter(Protocol):
 
 
 def allowances(headers: Mapping[str, str], at: float) -> dict[str, Allowance]:
-    """The rest by name, where the headers also give the rate at which it fills again."""
+    """The rest by name, where the headers also tell how fast it fills again."""
     found = {}
     for name in LIMITED:
         limit, left, reset = _limit_of(headers, name)
