@@ -599,6 +599,9 @@ class MapRun:
         except (BrokenExecutor, RuntimeError) as error:
             executor = self._replaced(executor, error)
             future = executor.submit(run_row, task)
+        except UNSENDABLE as error:  # others say so in the future
+            future = Future()
+            future.set_exception(error)
         self.counts.running += 1
         future.add_done_callback(lambda done: arrived.put((task, done)))
         return executor
@@ -712,13 +715,24 @@ class MapRun:
 
     def _new_tasks(self) -> Iterator[RowTask]:
         """The rows that are not finished, looked up in the store some at a time."""
-        for chunk in self._chunks():
+        for number, chunk in enumerate(self._chunks()):
             known = self._results.find([row.key for row in chunk])
+            if not (number or known):
+                self._note_other_keys()
             begun = self._begun(chunk)
             for row in chunk:
                 task = self._task(row, known.get(row.key), begun)
                 if task is not None:
                     yield task
+
+    def _note_other_keys(self) -> None:
+        """Say so where earlier results have other keys: all rows are asked."""
+        if (other := next(iter(self._results), None)) is not None:
+            self.problem = (
+                f"Earlier results of {self.name} have other keys, such as {other.key}. "
+                "They stay in the table, and every row is asked. If that's not what "
+                "you want, call run.stop() and use the earlier key."
+            )
 
     def _chunks(self) -> Iterator[list[Row]]:
         """The rows, some at a time; an error comes after the rows before it."""

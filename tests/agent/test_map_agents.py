@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from multiprocessing import parent_process
 from pathlib import Path
 from sqlite3 import connect as connect_to
@@ -968,3 +969,61 @@ def test_rows_whose_two_samples_disagree_are_reviewed_first(store):
     assert mapped(tickets(6), make, samples=2, **options).counts.skipped == 6
     assert mapped(tickets(6), make, samples=3, **options).wait().counts.done == 6
     assert set(asked.values()) == {3}
+
+
+class PicklingExecutor(Executor):
+    """Sends work at once, and runs it at once."""
+
+    def submit(self, function, task):
+        done: Future[Result] = Future()
+        done.set_result(function(pickle.loads(pickle.dumps(task))))
+        return done
+
+
+def processes() -> Executor:
+    return ProcessPoolExecutor(1, clean_context())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [PicklingExecutor, pytest.param(processes, marks=pytest.mark.slow)],
+    ids=["at once", "processes"],
+)
+def test_a_row_that_cannot_be_sent_is_named_and_the_rest_continues(kind):
+    locked = {"id": "L", "text": "my card", "lock": threading.Lock()}
+    with kind() as executor:
+        run = mapped([*tickets(2), locked, *tickets(3)[2:]], executor=executor)
+    table = run.table()
+    assert (run.counts.done, run.counts.failed) == (3, 1)
+    assert "cannot pickle '_thread.lock'" in table["error"][2]
+    assert not any(table["error"].drop(2))
+
+
+def test_a_key_column_that_has_changed_is_named(store):
+    mapped(tickets(3), store=store, name="desk")
+    assert mapped(tickets(5), store=store, name="desk").problem == ""
+    run = mapped(tickets(3), store=store, name="desk", key=lambda each: each["text"])
+    assert run.problem.startswith("Earlier results of desk have other keys, such as T0")
+
+
+def test_two_runs_of_one_name_at_once_keep_each_row_once(store):
+    options = {"store": store, "name": "desk", "start": False}
+    runs = [mapped(tickets(30), **options) for _ in range(2)]
+    for run in runs:
+        run.resume()
+    for run in runs:
+        assert_right(run.wait(), 30)
+        assert set(run.table()["note"]) == {""}
+
+
+def test_a_server_that_becomes_ten_times_slower_loses_no_row():
+    asked: list[Request] = []
+
+    def slowing(request: Request) -> Line:
+        asked.append(request)
+        seconds = 0.005 if len(asked) < 5 else 0.05
+        return replace(decision(request), delay_seconds=seconds)
+
+    run = mapped(tickets(12), lambda: Agent(Desk(slowing))).wait()
+    assert_right(run, 12)
+    assert len(asked) == 12
