@@ -16,8 +16,8 @@ tenth alone would hold. One figure decides: the worst row.
 
 `--engine` measures an engine of your own instead: a function that takes the messages as
 dictionaries in the form of OpenAI's chat completions, and the name of a model, and returns
-the messages, or the text, that are left of them. `engines:masked` and `engines:windowed`
-(`engines.py`) are two that are published. Every row then has one figure, its size beside.
+the messages, or the text, that are left of them. `engines:masked`, `engines:cleared`,
+`engines:brief` and `engines:windowed` (`engines.py`) are ways that are published. Every row then has one figure, its size beside.
 
 `requests` writes the summary request of each case as `<case>.md`, and `record` keeps
 what stands in `<case>.answer.txt`. Texts whose request has changed since are used, and
