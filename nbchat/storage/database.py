@@ -187,7 +187,9 @@ def engine_for(url: sa.URL) -> sa.Engine:
         # Of threads that come here at once, one decides: a pool each would be too many
         found = _engines.setdefault(key, _new_engine(url))
         while len(_engines) > ENGINES_KEPT:
-            _engines.pop(next(iter(_engines)), None)
+            oldest = _engines.pop(next(iter(_engines)), None)
+            if oldest is not None:
+                oldest.dispose()
     return found
 
 
@@ -201,7 +203,7 @@ def _new_engine(url: sa.URL) -> sa.Engine:
         engine = sa.create_engine(url, pool_pre_ping=True)
         sa.event.listen(engine, "connect", _tune_sqlite)
         sa.event.listen(engine, "checkout", _set_busy_timeout)
-        return engine
+        return _closing_all(engine)
     waits = {name: wait for name, wait in WAITS.items() if name not in url.query}
     engine = sa.create_engine(
         url,
@@ -212,6 +214,26 @@ def _new_engine(url: sa.URL) -> sa.Engine:
     )
     if engine.driver == "psycopg":
         sa.event.listen(engine, "do_connect", _connect_to_postgresql)
+    return _closing_all(engine)
+
+
+def _closing_all(engine: sa.Engine) -> sa.Engine:
+    """Close also connections that were in use when the engine was disposed.
+
+    They go back to its former pool, which nothing would close.
+    """
+    disposals: list[sa.Engine] = []
+
+    def note_pool(_dialect: Any, record: Any, *_given: Any) -> None:
+        record.info["disposals"] = len(disposals)
+
+    def close_former(_connection: Any, record: Any) -> None:
+        if record.info.get("disposals") != len(disposals):
+            record.close()
+
+    sa.event.listen(engine, "engine_disposed", disposals.append)
+    sa.event.listen(engine, "do_connect", note_pool, insert=True)
+    sa.event.listen(engine, "checkin", close_former)
     return engine
 
 
@@ -427,11 +449,6 @@ def _connection_class() -> Any:
     from psycopg import Connection, OperationalError  # noqa: PLC0415
 
     class Impatient(Connection[Any]):
-        def __del__(self) -> None:  # type: ignore[override]
-            # Of a thread that ended after its engine was disposed: psycopg only warns.
-            if hasattr(self, "pgconn"):
-                self.pgconn.finish()
-
         def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
             try:
                 return super().wait(_limited(gen), *arguments, **options)

@@ -25,7 +25,7 @@ from nbchat.conversation.session import Session
 from nbchat.errors import SessionTaken, StoreError
 from nbchat.providers.base import Request
 from nbchat.storage.autosave import save_session
-from nbchat.storage.database import engine_for
+from nbchat.storage.database import ENGINES_KEPT, engine_for
 from nbchat.storage.factory import autosave_of
 from nbchat.storage.run_store import Store
 from nbchat.storage.session_search import MOST_CANDIDATES
@@ -272,6 +272,25 @@ def drop_all(server: str) -> None:
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
         "WHERE pid != pg_backend_pid() AND datname = current_database()",
     )
+
+
+def test_a_closed_store_leaves_no_connection_not_even_one_in_use(server):
+    named = f"{server}?application_name=left"
+    store = Store(named)
+    store.settings([""])
+    with store.together():
+        store.close()
+        store.settings([""])
+    for number in range(ENGINES_KEPT + 1):  # which is more than are kept
+        engine_for(sa.make_url(f"{named}-{number}")).connect().close()
+    counted = "SELECT count(*) FROM pg_stat_activity WHERE application_name = '{}'"
+    with engine_for(sa.make_url(server)).connect() as connection:
+        end = time.monotonic() + 30
+        for name in ("left", "left-0"):
+            while connection.scalar(sa.text(counted.format(name))):
+                assert time.monotonic() < end
+    for number in range(1, ENGINES_KEPT + 1):
+        engine_for(sa.make_url(f"{named}-{number}")).dispose()
 
 
 def test_a_connection_whose_network_is_gone_ends_unless_the_url_says_otherwise(server):
