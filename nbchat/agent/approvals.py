@@ -325,24 +325,11 @@ class CurrentApprovals:
             self._unsubscribe()
         self._followed = self._unsubscribe = None
 
-    def approve(
-        self,
-        ticket: str,
-        *,
-        always: bool = False,
-        turn: bool = False,
-        draft: str | None = None,
-    ) -> None:
-        """Let a call run; does nothing if it no longer waits."""
+    def decide(self, decision: Callable[[Approvals], object]) -> None:
+        """Approve or deny a call; does nothing if it no longer waits."""
         with suppress(NbchatError):
             if (current := self.current) is not None:
-                current.approve(ticket, always=always, turn=turn, draft=draft)
-
-    def deny(self, ticket: str, reason: str = "") -> None:
-        """Refuse a call; does nothing if it no longer waits."""
-        with suppress(NbchatError):
-            if (current := self.current) is not None:
-                current.deny(ticket, reason)
+                decision(current)
 
 
 def approvals_of(approve: object) -> Approvals | None:

@@ -26,7 +26,7 @@ from nbchat.conversation.events import (
     TextDelta,
     ToolRequested,
 )
-from nbchat.rendering.banners import left_out_text, proposal_text
+from nbchat.rendering.banners import notice_text, progress_text, proposal_text
 from nbchat.rendering.markdown import markdown_cell_html
 from nbchat.rendering.plain_text import terminal_text
 
@@ -263,11 +263,10 @@ def _line(event: Event) -> str:
             return f"{reason} Retrying in {wait:.0f} s."
         case CompactionProposed():
             return f"{proposal_text(event)} agent.compact() does it now."
-        case ContentLeftOut(parts, model):
-            return left_out_text(parts, model)
-        case SavingFailed(reason, is_resolved=is_resolved):
-            line = reason.partition("\n")[0]
-            return line if is_resolved else f"Not saved. {line}"
+        case (
+            CompactionSkipped() | CompactionFailed() | ContentLeftOut() | SavingFailed()
+        ):
+            return notice_text(event)
         case _:
             return _compaction_line(event)
 
@@ -276,15 +275,11 @@ def _compaction_line(event: Event) -> str:
     match event:
         case CompactionStarted(_, _, tokens):
             return f"Compacting {tokens:,} tokens …"
-        case CompactionProgress(done, total):
-            return f"Compacting part {done + 1} of {total} …"
+        case CompactionProgress():
+            return f"Compacting {progress_text(event)} …"
         case Compacted(made):
             what = "Tool outputs shortened" if made.kind == "pruning" else "Compacted"
             return f"{what}: {made.tokens_before:,} → {made.tokens_after:,} tokens"
-        case CompactionSkipped(reason):
-            return f"Nothing was compacted: {reason}"
-        case CompactionFailed():
-            return f"Compaction failed: {event.reason} The conversation is unchanged."
         case _:
             return ""
 

@@ -79,6 +79,7 @@ def mapped(
     store: Store | None = None,
     *,
     rows: list[dict[str, str]] | None = None,
+    samples: int = 1,
 ) -> MapRun:
     agent = Agent(provider, tools=[look_up])
     return map_agents(
@@ -90,6 +91,7 @@ def mapped(
         store=store,
         batch=LOOK,
         name="b",
+        samples=samples,
     )
 
 
@@ -107,6 +109,14 @@ def test_all_requests_go_in_batches_and_a_refused_one_is_a_row(serving, kind: Ki
     assert "RequestRefused" in table["error"][4]
     assert server.sizes == [7, 6]
     assert table["tokens"][0] == 220
+
+
+def test_two_samples_of_a_row_go_in_batches_one_after_the_other(serving):
+    server = serving()
+    run = mapped(responses(server), 3, samples=2).wait()
+    assert set(run.review()["doubt"]) == {""}
+    assert server.sizes == [3, 3, 3, 3]
+    assert run.table()["tokens"][0] == 2 * 220
 
 
 def test_batches_cost_half(serving):

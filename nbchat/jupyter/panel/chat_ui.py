@@ -347,14 +347,17 @@ class ChatUI(anywidget.AnyWidget):
                 assert_never(request)
 
     def _decide(self, request: Approve | Deny | AskAgain) -> None:
+        approvals = self._runner.approvals
         match request:
             case Approve(ticket, is_always, view, in_turn, draft):
                 self.page.stay_with(view)
-                self._runner.approvals.approve(
-                    ticket, always=is_always, turn=in_turn, draft=draft
+                approvals.decide(
+                    lambda asked: asked.approve(
+                        ticket, always=is_always, turn=in_turn, draft=draft
+                    )
                 )
             case Deny(ticket, reason):
-                self._runner.approvals.deny(ticket, reason)
+                approvals.decide(lambda asked: asked.deny(ticket, reason))
             case AskAgain():
                 self.allowed = "ask"
 
