@@ -14,15 +14,15 @@ from collections.abc import (
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from nbchat.agent.approvals import approvals_of
 from nbchat.agent.budget import check_price
-from nbchat.agent.compactor import Compactor, Conversation
+from nbchat.agent.compactor import Compactor
 from nbchat.agent.context_tools import with_kept_promises
 from nbchat.agent.running_turn import StopFlag, TurnOptions
 from nbchat.agent.structured_output import ATTEMPTS, SCHEMA_REFUSED
-from nbchat.agent.tool_calls import CallingAgent, ToolCalls
+from nbchat.agent.tool_calls import ToolCalls
 from nbchat.compaction.triggers.context_tracker import ContextTracker
 from nbchat.conversation import events
 from nbchat.conversation.entries import (
@@ -50,6 +50,9 @@ from nbchat.providers.base import (
     instructions,
 )
 
+if TYPE_CHECKING:
+    from nbchat.agent.agent import Agent
+
 INVALID_ANSWER = "This answer is not valid: {}. Answer again, with only the JSON."
 
 BROKEN_OFF = "Your answer was cut off. Write it again from the beginning."
@@ -61,27 +64,13 @@ Events = Generator[Event, None, None]
 Entries = tuple[Entry, ...]
 
 
-class TurnAgent(Conversation, CallingAgent, Protocol):
-    """The parts of an agent that a turn needs."""
-
-    system: str
-    tool_choice: str | Callable[[Session], str]
-    max_steps: int
-    max_output_tokens: int | None
-    send: Callable[..., ReplyStream]
-    compacts_later: bool
-    on_summary_ready: Callable[[], object]
-    refused_schemas: set[tuple[str, str]]
-    live_context: Callable[[], str] | None
-
-
 class TurnRunner:
     """Runs the turns of an agent, one at a time.
 
     All methods run while the agent's lock is held, and yield events.
     """
 
-    def __init__(self, agent: TurnAgent, publish: Callable[[Event], object]) -> None:
+    def __init__(self, agent: "Agent", publish: Callable[[Event], object]) -> None:
         """`publish` passes on the events that cannot be yielded after an interrupt."""
         self._agent = agent
         self._publish = publish

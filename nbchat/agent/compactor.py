@@ -13,10 +13,9 @@ from functools import partial
 from itertools import chain, repeat
 from threading import Event as Flag
 from threading import Thread
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from nbchat.compaction.compaction_record import sentence
-from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.oversized_messages import with_largest_message
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.triggers.context_tracker import RETRY
@@ -31,9 +30,11 @@ from nbchat.errors import (
     NbchatError,
     Stopped,
 )
-from nbchat.providers.base import NoticesTruncation, Provider, Reply, Request
-from nbchat.providers.request_options import RequestOptions
+from nbchat.providers.base import NoticesTruncation, Reply, Request
 from nbchat.providers.retries import until_stopped
+
+if TYPE_CHECKING:
+    from nbchat.agent.agent import Agent
 
 logger = logging.getLogger(__name__)
 
@@ -64,27 +65,12 @@ OUTDATED = "The conversation changed while the summary was being written."
 OUTDATED_CODE = "outdated"
 
 
-class Conversation(Protocol):
-    """The parts of an agent that a compaction needs; they may change between turns."""
-
-    session: Session
-    engine: CompactionEngine
-    provider: Provider
-    options: RequestOptions
-
-    def with_recall(self, record: Compaction) -> Compaction:
-        """The record with the tokens of `recall`, if it is offered from now."""
-
-    def count_fixed_tokens(self) -> None:
-        """Count the system prompt, the tools and the pins."""
-
-
 class Compactor:
     """Compacts the conversation of an agent."""
 
     def __init__(
         self,
-        agent: Conversation,
+        agent: "Agent",
         base_request: Callable[[], Request],
         publish: Callable[[Event], object],
     ) -> None:

@@ -9,18 +9,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from types import MethodType
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from nbchat.agent.approvals import Approve
-from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.triggers.context_breakdown import LABELS, ContextUsage
+from nbchat.compaction.triggers.context_breakdown import LABELS
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.search import recall_tool
 from nbchat.conversation.search_index import TOOL_NAME
 from nbchat.conversation.session import Session, check_pin
 from nbchat.conversation.tools import Tool, as_tools, tool
 from nbchat.errors import ConfigError, NbchatError
-from nbchat.providers.base import Provider, SupportsSiblings, fixed_tokens
+from nbchat.providers.base import SupportsSiblings, fixed_tokens
+
+if TYPE_CHECKING:
+    from nbchat.agent.agent import Agent
 
 RECALLING_HOSTS = (
     *("api.openai.com", "api.anthropic.com"),
@@ -50,30 +51,12 @@ WILL_COMPACT = (
 )
 
 
-class ContextOwner(Protocol):
-    """The parts of an agent that decide whether the tools are offered."""
-
-    provider: Provider
-    session: Session
-    engine: CompactionEngine
-    approve: Approve
-
-    def count_fixed_tokens(self) -> None:
-        """Count what is in each request: system prompt, tools and pins."""
-
-    def context_usage(self) -> ContextUsage:
-        """Contents of the next request, part by part."""
-
-    def compact_when_read(self, focus: str) -> None:
-        """Compact once the model has read what is in the conversation by then."""
-
-
 class ContextTools:
     """The tools of an agent, with those about its context that are offered."""
 
     def __init__(
         self,
-        agent: ContextOwner,
+        agent: "Agent",
         functions: Iterable[Callable[..., object]],
         *,
         recall: bool | None,

@@ -15,10 +15,10 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from threading import Event as Flag
-from typing import Protocol
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from nbchat.agent.approvals import Approve, approvals_of, is_approved
+from nbchat.agent.approvals import approvals_of, is_approved
 from nbchat.conversation import events
 from nbchat.conversation.entries import (
     Entry,
@@ -28,10 +28,12 @@ from nbchat.conversation.entries import (
 )
 from nbchat.conversation.events import Event
 from nbchat.conversation.returned_values import ToolOutput
-from nbchat.conversation.session import Session
-from nbchat.conversation.tools import Tool, key_of, run_tool
+from nbchat.conversation.tools import key_of, run_tool
 from nbchat.conversation.turns import INTERRUPTED, calls_by_result
 from nbchat.errors import PreviewFailed, Stopped
+
+if TYPE_CHECKING:
+    from nbchat.agent.agent import Agent
 
 MOST_PARALLEL = 8
 """Calls of one reply that run at the same time."""
@@ -44,23 +46,12 @@ NEEDS_APPROVAL = (
 Events = Generator[Event, None, None]
 
 
-class CallingAgent(Protocol):
-    """The parts of an agent that tool calls need."""
-
-    session: Session
-    approve: Approve
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """The tools that the model may call."""
-
-
 class ToolCalls:
     """Runs the tool calls of an agent."""
 
     def __init__(
         self,
-        agent: CallingAgent,
+        agent: "Agent",
         append: Callable[[Entry, Usage | None], events.EntryAdded],
         shorten: Callable[[str], Events],
         publish: Callable[[Event], object],
