@@ -163,7 +163,7 @@ def test_it_says_why_there_is_no_chat_and_opens_once_there_can_be_one(
     notebook.run(0)
     icon.click()
     line = side.locator(".nbchat-note:visible")
-    expect(line).to_contain_text("nbchat isn’t installed in this notebook’s kernel")
+    expect(line).to_contain_text("nbchat isn't installed in this notebook's kernel")
     screenshot("not-installed")
     line.get_by_role("button", name="Add to the notebook").click()
     assert notebook.page.evaluate(SOURCES)[1] == "%pip install jupyter-nbchat"

@@ -41,7 +41,7 @@ class Text(NamedTuple):
 
 def texts(root: Path = ROOT) -> Iterator[Text]:
     """All texts, file by file."""
-    for path in sorted((*root.rglob("*.py"), *root.rglob("frontend/src/*.js"))):
+    for path in sorted((*root.rglob("*.py"), *root.rglob("src/*.js"))):
         name = path.relative_to(root).as_posix()
         if "node_modules" in name or name.startswith(FOR_MODELS):
             continue

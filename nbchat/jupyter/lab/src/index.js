@@ -56,7 +56,7 @@ function activate(app, tracker, rendermime, palette, restorer) {
   app.commands.addCommand(OPEN, { label: "Open the Chat Beside the Notebook", execute: open });
   app.commands.addCommand(ASK, {
     label: "Ask About This Cell",
-    caption: "Add this cell to a message of the chat",
+    caption: "Add this cell to a chat message",
     icon: ICON,
     execute: () => compose({ text: mentionOf(tracker.currentWidget?.content.activeCell) }),
     isEnabled: () => Boolean(tracker.currentWidget?.content.activeCell),

@@ -22,18 +22,18 @@ const INTERRUPTED = {
 
 /** @type {Record<string, string>} */
 const WAITING = {
-  busy: "The kernel is running a cell. The chat opens when it’s done.",
+  busy: "The kernel is running a cell. The chat opens when it's done.",
   starting: "The kernel is starting.",
-  unknown: "The kernel is starting, or running a cell. The chat opens when it’s ready.",
+  unknown: "The kernel is starting, or running a cell. The chat opens when it's ready.",
 };
 
 const LINES = {
   nbchat: {
-    text: "nbchat isn’t installed in this notebook’s kernel. Run this line in a cell:",
+    text: "nbchat isn't installed in this notebook's kernel. Run this line in a cell:",
     code: "%pip install jupyter-nbchat",
   },
   newer: {
-    text: "This notebook’s kernel has an older nbchat. Run this line in a cell, then restart the kernel:",
+    text: "This notebook's kernel has an older nbchat. Run this line in a cell, then restart the kernel:",
     code: "%pip install --upgrade jupyter-nbchat",
   },
 };
@@ -177,7 +177,7 @@ export class ChatView extends Panel {
     const isOld = () => attempt !== this.attempt || this.isDisposed;
     const { sessionContext } = this.notebook;
     // A dialog may ask for a kernel meanwhile.
-    if (!this.shownFor) this.say("Waiting for the notebook’s kernel.", ["choose"]);
+    if (!this.shownFor) this.say("Waiting for the notebook's kernel.", ["choose"]);
     await sessionContext.ready;
     if (isOld()) return;
     const { kernel } = this;
@@ -252,7 +252,7 @@ export class ChatView extends Panel {
 
   /** @param {string} problem */
   fail(problem) {
-    this.forget("The chat couldn’t be opened.", ["again"]);
+    this.forget("Couldn't open the chat.", ["again"]);
     const summary = element("summary", {}, "Details");
     this.note.node.append(element("details", {}, summary, element("pre", {}, problem)));
     this.isHelpless = true;
