@@ -147,8 +147,10 @@ class Models:
         if name == configured_model(config) and own in ("", config.base_url):
             origin = model_origin(config)
             return "" if origin == NO_KEY else origin
-        other = f"; {model_origin(config)} names {config.model}" if config.model else ""
-        return f"chosen for this chat{other}"
+        chosen = "chosen for this chat"
+        if not config.model:
+            return chosen
+        return f"{chosen} instead of {config.model} ({model_origin(config)})"
 
     def served(
         self, kind: str, typed: str, key: str = "", *, sends_key: bool = False

@@ -111,7 +111,7 @@ class NbChat(Configurable):
         ["true", "ask", "false"],
         "true",
         help="Compact automatically. With ask, the chat asks you first until the "
-        "window is nearly full. If false, only on request.",
+        "window is nearly full. When off, only on request.",
     ).tag(config=True, scope="model", apply="policy")
     context_token_threshold = Int(
         None,
@@ -198,7 +198,7 @@ class NbChat(Configurable):
         min=1,
         max=100,
         help="Maximum number of attempts for one answer when errors are temporary. "
-        "None: 4; 8 where the server limits the rate.",
+        "None: 4, or 8 when rate-limited.",
     ).tag(config=True, scope="model", apply="request_options")
     max_steps = Int(
         50, min=1, help="Maximum number of requests to the model in one turn."
@@ -257,11 +257,11 @@ class NbChat(Configurable):
     notebook_context = Enum(
         ["on", "outline", "off"],
         "on",
-        help="Tell the model in each request of %chat and %%chat what the notebook is "
-        "like now, in at most 600 tokens: the selected cell, the last error, variables "
-        "used last with their types, and the cells. outline: only the cells' first "
-        "lines; summaries then list the variables that were mentioned. None of it is "
-        "kept in the conversation.",
+        help="Show the model the current notebook in each request of %chat and %%chat, "
+        "in at most 600 tokens: the selected cell, the last error, variables used last "
+        "with their types, and the cells. outline: only the cells' first lines, and "
+        "summaries list the variables that were mentioned. None of it is kept in the "
+        "conversation.",
     ).tag(config=True, scope="model", apply="live_variables")
     notebook_identity = Bool(
         False,

@@ -192,7 +192,7 @@ def test_of_many_calls_the_one_that_waits_is_brought_into_sight(
         expect(decision(panel, "Approve")).to_be_in_viewport()
         screenshot(f"call-{number}")
         states = panel.locator(".nbc-tool > summary").evaluate_all(SHOWN_STATES)
-        expected = [*["done"] * number, "waits for you", *["next"] * (29 - number)]
+        expected = [*["done"] * number, "waiting for you", *["next"] * (29 - number)]
         assert states == expected
         decision(panel, "Approve").click()
     late = notebook.run(1).locator(".nbc")  # gets the last twenty items at first

@@ -394,7 +394,7 @@ def test_the_notebooks_own_panel_keeps_what_is_set_in_it(
     choose(panel, "Settings")
     dialog = panel.get_by_role("dialog")
     rows = dialog.locator(".nbc-setting")
-    length = rows.filter(has=page.get_by_label("Longest answer, in tokens"))
+    length = rows.filter(has=page.get_by_label("Longest answer"))
     expect(length).to_contain_text("Now: the limit of the model")
     length.locator("input").fill("500")
     dialog.get_by_label("Save for", exact=True).select_option("openai:no-model")

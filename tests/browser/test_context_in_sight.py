@@ -95,7 +95,7 @@ def test_the_meter_opens_what_the_context_holds_and_what_it_has_cost(
         expect(row).to_have_count(1)
         assert row.locator("th").evaluate(CONTRAST) >= 4.5
     expect(dialog).to_contain_text("The context window has 20,000 tokens")
-    expect(dialog).to_contain_text("Compacts again when the context reaches about")
+    expect(dialog).to_contain_text("Compacts after 13k input tokens")
     costs = dialog.locator(".nbc-table").last
     expect(costs).to_contain_text("Compactions")
     expect(costs.locator("tr").last).to_contain_text("$0.0")

@@ -19,6 +19,8 @@ FOR_MODELS = (
 )
 """Files whose texts a model reads, or only a developer."""
 
+KINDS = ("*.py", "src/*.js", "*.css")
+
 NO_TEXT = re.compile(
     r"[<>]{2}|\(\?|\\[sdwbS]|var\(--|^[\w./:@-]*$|^\s*[<.#][\w-]+[^.]*[{>]$"
 )
@@ -41,7 +43,7 @@ class Text(NamedTuple):
 
 def texts(root: Path = ROOT) -> Iterator[Text]:
     """All texts, file by file."""
-    for path in sorted((*root.rglob("*.py"), *root.rglob("src/*.js"))):
+    for path in sorted(p for kind in KINDS for p in root.rglob(kind)):
         name = path.relative_to(root).as_posix()
         if "node_modules" in name or name.startswith(FOR_MODELS):
             continue

@@ -281,16 +281,14 @@ class Readings:
 
 def decide(readings: Readings) -> Decision:
     """The decision that follows from the readings; the reason states each of them."""
-    if readings.context_tokens < readings.least_context:
-        return Decision(
-            "",
-            "Compacts again when the context reaches about "
-            f"{in_thousands(readings.least_context)} tokens.",
-        )
     meters = (_cumulative(readings), _auto(readings), _window(readings))
     on = [each for each in meters if each is not None]
     due = [each for each in on if each and each.trigger not in readings.paused]
     state = " ".join(each.reason for each in on) or "Compacts only on request."
+    if due and readings.context_tokens < readings.least_context:
+        least = in_thousands(readings.least_context)
+        state = f"Compacts again when the context reaches about {least} tokens."
+        return Decision("", state)
     return due[0] if due else Decision("", state)
 
 

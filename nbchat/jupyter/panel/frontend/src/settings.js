@@ -15,7 +15,7 @@ const TRUE = new Set(["true", "1", "yes", "on"]);
 const GROUPS = {
   Answers: {
     effort: "Reasoning effort",
-    max_output_tokens: "Longest answer, in tokens",
+    max_output_tokens: "Longest answer",
   },
   "Long conversations": {
     automatic: "Compact automatically",
@@ -35,14 +35,14 @@ const ADVANCED = "Advanced";
 
 /** @type {Record<string, string>} labels of settings under ADVANCED */
 const MORE = {
-  window: "Context window, in tokens",
+  window: "Context window",
   fallback_model: "Second model for summaries",
   summary_prompt: "Instructions for summaries",
   context_tools: "Let the model decide when to compact",
   temperature: "Temperature",
   top_p: "Top-p sampling",
   cache_lifetime: "Prompt cache",
-  timeout_seconds: "Time limit, in seconds",
+  timeout_seconds: "Time limit",
   attempts: "Attempts after errors",
 };
 
