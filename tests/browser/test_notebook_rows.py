@@ -1,4 +1,4 @@
-"""What a model that works in a notebook meets where things go wrong, and other agents.
+"""What a model that works in a notebook meets in Notebook 7, and where things go wrong.
 
 The model does what a message says (`notebook_model.py`).
 """
@@ -6,23 +6,138 @@ The model does what a message says (`notebook_model.py`).
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
-from labkit import Lab, Notebook, permit
-from notebook_model import MODEL, Model
+from labkit import Lab, Notebook, going_on, permit
+from notebook_model import MODEL, SHARED, Model
+from panels import run_first
 from playwright.sync_api import Page, expect
 
 from nbchat.agent.mcp import McpServer, McpServers
+from nbchat.jupyter.notebook_tools import RELOADED
 
 pytestmark = pytest.mark.slow
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
+
+CODES = "\n".join(f"code_{n} = {n}" for n in range(200))
+
+FAILS = f"{CODES}\nprint('a line of text\\n' * 3_000)\n{{'amount': 1}}['amuont']"
+
+SHOWS = """
+import io
+from IPython.display import HTML, display
+from PIL import Image as Pillow
+print('line "one"')
+display(HTML('<table><tr><th>region</th></tr><tr><td>north</td></tr></table>'))
+display(Pillow.new('RGB', (90, 90)))
+"""
+
+ASKS = "name = input('Your name? ')\nprint('hello', name)"
+
+ENDLESS = "import time\nprint('begun', flush=True)\nwhile True:\n    time.sleep(0.05)"
+
+SLOW = "import time\nfor n in range(30):\n    print(n, flush=True)\n    time.sleep(0.5)"
+
+HOSTILE = "<script>window.hacked = 1</script><table><tr><td>saved</td></tr></table>"
+
+
+@pytest.fixture
+def in_notebook_7(lab: Lab, page: Page) -> Iterator[Callable[..., Model]]:
+    """Opens cells in Notebook 7, which has not made them and so does not trust them."""
+    visitor = going_on(page.context.new_page())
+
+    def open_one(*cells: str, hostile: int) -> Model:
+        notebook = Notebook(page, lab, "rows-in-seven.ipynb", cells)
+        book = nbformat.read(lab.root / notebook.name, as_version=4)
+        html = {"text/html": HOSTILE, "text/plain": "<Table object>"}
+        book.cells[hostile].outputs = [nbformat.v4.new_output("display_data", html)]
+        nbformat.write(book, lab.root / notebook.name)
+        visitor.goto(f"{lab.url}/notebooks/{notebook.name}")
+        run_first(visitor)
+        return Model(notebook, visitor)
+
+    yield open_one
+    visitor.close()
+    for session in page.request.get(f"{lab.url}/api/sessions").json():
+        if session["path"] == "rows-in-seven.ipynb":
+            page.request.delete(f"{lab.url}/api/sessions/{session['id']}")
+
+
+def test_what_a_model_meets_in_notebook_7(
+    in_notebook_7: Callable[..., Model], lab: Lab
+) -> None:
+    edited = [f"# cell {n}\nx = 1" for n in range(3)]
+    cells = (MODEL, *edited, FAILS, SHOWS, ASKS, ENDLESS, "saved = 1", SLOW)
+    model = in_notebook_7(*cells, hostile=8)
+    outputs = model.page.locator(".jp-Notebook .jp-Cell").nth(7)
+
+    # Never over a person's words: she edits every cell that the model edits.
+    for n in (1, 2, 3):
+        model.do("read_notebook", cells=[model.id(n)])
+        model.types(n, f"# cell {n - 1}\nmine = {n}\nx = 1")
+    for n in (1, 2, 3):
+        told = model.edit("replace", cell=model.id(n), source="x = 2")
+        assert f"it has changed since. Cell {n + 1} now:\n# cell {n - 1}\nmine" in told
+        told = model.edit("replace", cell=model.id(n), old="x = 1", source="x = 2")
+        assert told == f"changed cell {n + 1} of 10, id {model.id(n)[:8]}"
+        assert model.source(n) == f"# cell {n - 1}\nmine = {n}\nx = 2"
+    told = model.edit("replace", cell="3", source="")
+    assert f"not its number, which changes; cell 3 has the id {model.id(2)[:8]}" in told
+    told = model.edit("kind", cell=model.id(3), kind="markdown")
+    assert told.startswith("now markdown: cell 4 of 10")
+
+    # What runs put out
+    told = model.run(4)
+    assert told.split("\n")[1] == "KeyError: 'amuont'"
+    assert "characters removed]" in told
+    told = model.run(5)
+    assert 'line "one"\n| region |\n| north |\n[picture 1 of 1]' in told
+    assert len(model.result()) == 1
+    model.begin("run_cells", cells=[model.id(6)])
+    question = model.card.locator(".nbc-run-form")
+    question.get_by_role("textbox").fill("Ada")
+    question.get_by_role("button", name="Answer").click()
+    assert "hello Ada" in model.told()
+
+    # A notebook that is not trusted stays so.
+    told = model.do("read_notebook", cells=[model.id(8)])
+    assert told.endswith("output:\n| saved |")
+    assert model.page.evaluate("() => window.hacked") is None
+    trusted = f"() => {SHARED.removesuffix('.sharedModel')}.cells.get(8).trusted"
+    assert model.page.evaluate(trusted) is False
+
+    # Stop stops the cell.
+    model.begin("run_cells", cells=[model.id(7)])
+    expect(outputs).to_contain_text("begun")
+    model.panel.get_by_role("button", name="Stop").click()
+    expect(outputs).to_contain_text("KeyboardInterrupt")
+    expect(model.card).to_have_attribute("data-state", "failed")
+
+    # Read-only
+    read_only = SHARED.removesuffix(".sharedModel")
+    model.page.evaluate(f"() => {{ {read_only}.readOnly = true }}")
+    told = model.edit("insert", after=model.id(1), source="1")
+    assert told == "error: NbchatError: this notebook is read-only"
+    model.page.evaluate(f"() => {{ {read_only}.readOnly = false }}")
+
+    # The page is closed in the middle.
+    model.begin("run_cells", cells=[model.id(9)])
+    expect(model.page.locator(".jp-Notebook .jp-Cell").nth(9)).to_contain_text("1\n")
+    model.page.close()
+    told_file = lab.root / "told.json"
+    until = time.monotonic() + 60
+    while RELOADED not in told_file.read_text() and time.monotonic() < until:
+        time.sleep(0.1)
+    assert RELOADED in json.loads(told_file.read_text())["text"]
 
 
 @pytest.fixture
