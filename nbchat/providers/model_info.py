@@ -67,6 +67,7 @@ LEAST_LIMIT = 1_024
 _TOKENS = re.compile(r"(?<![\w.,-])(?:\d{1,3}(?:,\d{3})+|\d{4,8})(?![\w.]?\d)")
 
 FAMILIES: tuple[tuple[str, int], ...] = (
+    (r"gemini-[23]", 1_048_576),  # of 2.5 Pro the price list has no window
     (r"gpt-?oss", 131_072),
     (r"qwen-?3-?coder", 262_144),
     (r"(qwen-?[23]|qwq)", 32_768),
@@ -81,8 +82,8 @@ FAMILIES: tuple[tuple[str, int], ...] = (
     (r"deepseek", 65_536),
     (r"(command-?[ar]|glm-?[45]|kimi|granite-?[34]|nemotron)", 131_072),
 )
-"""Beginnings of names that families of open models have, wherever they are served, and
-the window of the smallest model in it, from their model cards."""
+"""Beginnings of names that families of models have, wherever they are served, and the
+window of the smallest model in it, from their model cards."""
 
 LONG_WRITE = 2.0 / 1.25
 """Price of writing Anthropic's cache for an hour, by that for five minutes:
@@ -266,6 +267,8 @@ def model_info(name: str, *, provider: str | None = None) -> ModelInfo:
         prices=_prices(model.get_prices(datetime.now(UTC))) if provider else None,
         sources={"window": PRICE_LIST, "prices": PRICE_LIST},
     )
+    if listed.window is None:
+        listed = listed.with_window(family_window(name), FAMILY)
     return _with_limits(listed)
 
 

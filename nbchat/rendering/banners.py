@@ -156,15 +156,19 @@ def divider_html(compaction: Compaction) -> str:
     if compaction.status == "undone":
         figures = _undone_text(compaction).partition(": ")[2]
     elif compaction.is_active and _titles(compaction) is TITLES["summary"]:
-        figures = f"{compaction.tokens_before:,} → {compaction.tokens_after:,} tokens"
+        sizes = f"{compaction.tokens_before:,} → {compaction.tokens_after:,} tokens"
+        figures = f"{_plural(compaction.messages, 'message')}, {sizes}"
     title = _title(compaction)
     if told := _without_model(compaction):
         title, figures = f"{title}.", told
+    is_asked = compaction.is_active and compaction.trigger == "manual"
+    preview = _preview(compaction) if is_asked else ""
     return (
         f'<details class="nbc-banner" data-divider data-state="'
         f'{escaped(compaction.status)}" title="{escaped(compaction_text(compaction))}">'
         f'<summary><span class="nbc-banner-title">{escaped(title)}</span>'
-        f'<span class="nbc-banner-figures">{escaped(figures)}</span></summary>'
+        f'<span class="nbc-banner-figures">{escaped(figures)}</span>'
+        f"{preview}</summary>"
         f'<div class="nbc-banner-facts">{escaped(_details(compaction))}</div>'
         f"{_memory_html(compaction)}</details>"
     )

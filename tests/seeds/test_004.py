@@ -40,6 +40,7 @@ import sqlalchemy as sa
 import tiktoken
 from driving import finished, replied
 from fault_server import AnthropicDialect, FaultServer, OpenAIDialect, answer, failure
+from panel_views import Panel
 from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
@@ -70,7 +71,7 @@ from nbchat.providers.base import Provider, Request
 from nbchat.providers.model_info import model_info
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.tokens import ENTRY_OVERHEAD, TokenCounter, load_encoding
-from nbchat.rendering.banners import compaction_html, compaction_text
+from nbchat.rendering.banners import compaction_html, compaction_text, divider_html
 from nbchat.rendering.entries import entry_html
 from nbchat.storage.database import engine_for
 from nbchat.storage.factory import autosave_of, build_agent
@@ -778,6 +779,9 @@ def test_fr_2_4_3_the_end_is_shown_with_status_preview_and_reduction():
     assert record.status == "done"
     assert summary_text(record.summary)[:200] == long_story[:200]
     assert record.tokens_before - record.tokens_after > 5_000
+    line = divider_html(record).partition("</summary>")[0]
+    assert f"{long_story[:200]}…" in line
+    assert "2 messages, " in line
     failing = chat(*[says("no")] * 9, session=said(3_000, 3_000))
     last = list(failing.compact())[-1]
     assert isinstance(last, CompactionFailed)
@@ -895,6 +899,8 @@ def test_fr_3_1_2_a_setting_that_cannot_work_is_refused_and_not_kept(
         ("anthropic", "claude-3-5-sonnet-20241022", 200_000),
         ("anthropic", "claude-3-opus-20240229", 200_000),
         ("anthropic", "claude-3-haiku-20240307", 200_000),
+        ("gemini", "gemini-2.5-pro", 1_048_576),
+        ("gemini", "gemini-2.5-flash", 1_048_576),
     ],
 )
 def test_fr_3_2_1_window_output_and_tokenization_of_models_are_known(
@@ -926,6 +932,19 @@ def test_fr_1_2_4_the_reserve_is_the_longest_answer_but_a_quarter_at_most(
     left = window - min(longest, window // 4)
     assert info.output_limit == longest
     assert limits.guard == int(left * 0.95) - int(window * 0.05)
+
+
+def test_fr_1_2_4_a_window_that_a_long_answer_does_not_fit_is_told_of():
+    """Sonnet 4.5 with the window of the document's table, and with the usual one."""
+    listed = model_info("claude-sonnet-4-5")
+    outlooks = [
+        CompactionEngine(policy="token-window", info=info).tracker.outlook(Session())
+        for info in (listed.with_window(1_000_000), listed)
+    ]
+    assert listed.with_window(1_000_000).output_reserve == 64_000
+    assert "answer" not in outlooks[0]
+    assert "Keeps 50k tokens for an answer, a quarter of the window." in outlooks[1]
+    assert outlooks[1].endswith("The model could write 64k.")
 
 
 def test_fr_3_2_1_the_threshold_is_kept_per_model(store: SessionStore):
@@ -1223,12 +1242,20 @@ def test_fr_6_1_1_context_is_shown_as_a_percentage(store: SessionStore):
 
 def test_fr_6_1_2_a_summary_is_a_collapsed_section_with_the_number_of_messages():
     agent = chat(session=said(3_000, 3_000))
-    html = compaction_html(by_hand(agent))
-    head, _, body = html.partition("</summary>")
-    assert head.startswith("<details ")
-    assert " open" not in head
-    assert "2 messages" in head
-    assert TOLD in body
+    record = by_hand(agent)
+    for html in (compaction_html(record), divider_html(record)):
+        head, _, body = html.partition("</summary>")
+        assert head.startswith("<details ")
+        assert " open" not in head
+        assert "2 messages" in head
+        assert TOLD in body
+    panel = Panel(agent)
+    panel.view_says(type="hello")
+    panel.await_operation("restart")
+    at_the_top = panel.snapshot()["state"]["summary"]
+    assert at_the_top["messages"] == 2
+    assert TOLD in at_the_top["html"]
+    panel.close()
 
 
 # 6.2 Summary viewing

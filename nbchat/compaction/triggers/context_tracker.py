@@ -362,7 +362,19 @@ class ContextTracker:
     def outlook(self, session: Session) -> str:
         """When the next compaction is due, as a text; changes nothing."""
         reason = self._impossible or self._decision(session).reason
-        return f"{self.assumption} {reason}" if self.info.is_assumed else reason
+        notices = [self.assumption] if self.info.is_assumed else []
+        return " ".join([*notices, reason, *self._shorter_answer()])
+
+    def _shorter_answer(self) -> list[str]:
+        """The notice that a model's longest answer takes too much of its window."""
+        info = self.info
+        longest, kept = info.output_limit, info.output_reserve
+        if kept == longest or "output_limit" not in info.sources:
+            return []
+        return [
+            f"Keeps {in_thousands(kept)} tokens for an answer, a quarter of the "
+            f"window. The model could write {in_thousands(longest)}."
+        ]
 
     @property
     def assumption(self) -> str:

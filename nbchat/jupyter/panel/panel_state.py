@@ -52,6 +52,7 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import compactions_usage, usage_text
+from nbchat.conversation.turns import count_messages
 from nbchat.jupyter.panel.transcript import Operation, TranscriptView
 from nbchat.providers.connect import EMBEDDED_MODEL, problem_of
 from nbchat.rendering.banners import progress_text
@@ -90,6 +91,8 @@ class PanelState:
         self._agent: ShownAgent | None = None
         self._measured: tuple[object, ...] = ()
         """Inputs of the last header, which is made again only if they change."""
+        self._summarized: tuple[Compaction | None, dict[str, Any] | None] = (None, None)
+        """The newest compaction, and its summary as views show it."""
         self._state: dict[str, Any] = {
             **_starting_state(),
             "chat_id": chat_id,
@@ -329,7 +332,10 @@ class PanelState:
         }
         changes = {name: r and keys.get(r.id) for name, r in records.items()}
         excluded = sorted(session.excluded)
-        return {"summary": _summary(current), "excluded": excluded, "changes": changes}
+        if current is not self._summarized[0]:
+            self._summarized = current, _summary(session, current)
+        summary = self._summarized[1]
+        return {"summary": summary, "excluded": excluded, "changes": changes}
 
     def _set(self, **changes: Any) -> list[Operation]:
         news = {
@@ -365,11 +371,12 @@ def _starting_state() -> dict[str, Any]:
     }
 
 
-def _summary(record: Compaction | None) -> dict[str, Any] | None:
+def _summary(session: Session, record: Compaction | None) -> dict[str, Any] | None:
     """The summary that the model sees, and how many messages it replaces."""
     if record is None:
         return None
-    return {"messages": record.stop, "html": summary_html(record.summary)}
+    messages = count_messages(session.transcript[: record.stop])
+    return {"messages": messages, "html": summary_html(record.summary)}
 
 
 def _spent(session: Session) -> str:

@@ -90,16 +90,21 @@ function middleParts() {
   // Not live: earlier pages and redrawn items are added here, too (see screen_reader.js).
   const quiet = { role: "log", "aria-label": "Conversation", "aria-live": "off" };
   const log = tag("div", "nbc-log", quiet);
+  const overviewCount = tag("span", "nbc-badge");
+  const overviewText = tag("div", "nbc-overview-text");
+  const overviewTitle = tag("summary", "", {}, "Summary ", overviewCount);
+  const overview = tag("details", "nbc-overview", { hidden: "" }, overviewTitle, overviewText);
   const live = tag("div", "nbc-live", { "aria-live": "off" });
   const statusText = tag("span", "nbc-status-text");
   const pulse = tag("span", "nbc-pulse", { "aria-hidden": "true" });
   const status = tag("div", "nbc-status", { role: "status" }, pulse, statusText);
-  const content = tag("div", "nbc-content", {}, empty, log, live, status);
+  const content = tag("div", "nbc-content", {}, empty, overview, log, live, status);
   const scrolling = { tabindex: "0", role: "region", "aria-label": "Transcript" };
   const scroller = tag("div", "nbc-scroller", scrolling, content);
   const jump = button("nbc-jump", "Latest", "Jump to the latest message");
   const middle = tag("div", "nbc-middle", {}, scroller, jump);
-  return { middle, scroller, content, empty, log, live, status, statusText, jump };
+  const summary = { overview, overviewCount, overviewText };
+  return { middle, scroller, content, empty, ...summary, log, live, status, statusText, jump };
 }
 
 function footParts() {

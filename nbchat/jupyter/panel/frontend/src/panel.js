@@ -11,7 +11,7 @@ import { CompactDialog } from "./compact_dialog.js";
 import { Completer } from "./completion.js";
 import { ContextDialog } from "./context_usage.js";
 import { Dialog, isReachable } from "./dialog.js";
-import { iconButton, newToken, pressedIn, tag } from "./dom.js";
+import { fromHtml, iconButton, newToken, plural, pressedIn, tag } from "./dom.js";
 import { HistoryView } from "./full_history.js";
 import { drawMeter, drawModel } from "./header.js";
 import { Box } from "./input_box.js";
@@ -85,6 +85,7 @@ class Panel {
     this.showsChange = false; // after /undo and the like: its line comes in sight
     /** @type {(() => void)[]} */
     this.undo = [];
+    this.overviewHtml = ""; // of the summary that is open
     this.link = new KernelLink(this);
     this.server = new ServerRoute(this.link);
     this.announcer = new Announcer(this);
@@ -283,6 +284,7 @@ class Panel {
     const isUnsaid = this.transcript.isUnsaid && !this.state.queue.length;
     const isOpening = this.sequence === null || this.state.phase === "starting";
     this.parts.empty.hidden = !isUnsaid || isOpening;
+    this.drawOverview();
     this.drawGone();
     this.start.draw();
     this.beside.draw();
@@ -294,6 +296,20 @@ class Panel {
     this.roving.draw();
     this.transcript.keepAtBottom();
     if (this.state.waiting.length) this.decisions.look();
+  }
+
+  // What the model sees in place of the first messages; its text is made when it is opened
+  drawOverview() {
+    const { overview, overviewCount, overviewText } = this.parts;
+    const { summary } = this.state;
+    overview.hidden = !summary;
+    if (!summary) overview.open = false;
+    const count = summary ? plural(summary.messages, "message") : "";
+    if (overviewCount.textContent !== count) overviewCount.textContent = count;
+    const html = summary && overview.open ? summary.html : "";
+    if (this.overviewHtml === html) return;
+    this.overviewHtml = html;
+    overviewText.replaceChildren(...(html ? [fromHtml(html)] : []));
   }
 
   drawGone() {
@@ -391,6 +407,7 @@ class Panel {
       root.addEventListener(name, (event) => event.stopPropagation());
     }
     stop.addEventListener("click", () => this.stop());
+    this.parts.overview.addEventListener("toggle", () => this.drawOverview());
     model.addEventListener("click", () => this.modelDialog.open(model));
     reopen.addEventListener("click", () => this.notebook.reopen());
     this.parts.allowed.addEventListener("click", () => this.askAgain());
