@@ -371,10 +371,8 @@ class ContextTracker:
         longest, kept = info.output_limit, info.output_reserve
         if kept == longest or "output_limit" not in info.sources:
             return []
-        return [
-            f"Keeps {in_thousands(kept)} tokens for an answer, a quarter of the "
-            f"window. The model could write {in_thousands(longest)}."
-        ]
+        text = f"Keeps {in_thousands(kept)} tokens for an answer, a quarter of the "
+        return [f"{text}window. The model could write {in_thousands(longest)}."]
 
     @property
     def assumption(self) -> str:
