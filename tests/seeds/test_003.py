@@ -308,6 +308,82 @@ def test_protection_rules_what_a_user_asked_to_be_respected_stays_word_for_word(
     assert RULE in chat_requests(agent)[-1].history[0].content
 
 
+CONSTRAINTS = """\
+I need this in French.
+My budget is $300.
+It has to work offline.
+Ignore rows from before 2020.
+Please keep answers under 100 words.
+Never email the customer directly.
+I'm allergic to nuts.
+Use British spelling.
+All amounts are in euros.
+Don't touch the staging database.
+We ship on Thursdays only.
+Use Python 3.11, not newer.
+No emojis, please.
+The report is for my boss, so keep it formal.
+Round to two decimals.
+Only use data that marketing has approved.
+I can't install anything on this laptop.
+Treat missing values as zero.
+The deadline is 14 March.
+Call me Sam, not Samuel.
+Our week starts on Sunday.
+Exclude test accounts.
+Don't use pie charts.
+We're on PostgreSQL 13.
+Every chart needs a source line.
+Anything above 5,000 needs Maria's approval.
+I prefer tabs over spaces.
+Keep the old column names.
+Bitte alle Daten im Format TT.MM.JJJJ.
+Réponds toujours avec des exemples.
+No flights before 9 am.
+The hotel must allow dogs.
+Use the median, not the mean.
+I'm colour-blind, so avoid red and green.
+The file may not be larger than 2 MB.
+Sort by region first.
+Ask me before you delete anything.
+No more than three suggestions at a time.
+Our fiscal year begins in July.""".splitlines()
+LONG_ASK = (
+    "Please look at the northern region again, compare what its stores sold in spring "
+    "with what they sold in autumn, and say which season explains more of the growth."
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ask", "quotes"), [(LONG_ASK, True), ("Go on.", False)])
+def test_protection_rules_39_everyday_constraints_hold_after_ten_compactions(
+    *, ask: str, quotes: bool
+):
+    """Of long messages a model quotes them, once; short ones stay without its help."""
+    waiting = list(CONSTRAINTS)
+
+    def writing(asked: Request) -> Line:
+        if not asked.answer_tag:
+            return says(LONG * 3)
+        covered = "\n".join(entry.content for entry in asked.history)
+        new = [each for each in waiting if quotes and each in covered]
+        waiting[:] = [each for each in waiting if each not in new]
+        return says(
+            "\n".join([f"<summary>{TOLD}", *(f'- "{n}"' for n in new), "</summary>"])
+        )
+
+    agent = agent_with(*[writing] * 900, max_output_tokens=500)
+    made: list[Compaction] = []
+    said = iter(CONSTRAINTS)
+    while len(made) < 10:
+        events = agent.run(f"{next(said, '')} {ask}".strip())
+        made += [each.compaction for each in events if isinstance(each, Compacted)]
+    entry = made[-1].summary
+    assert COUNT(entry) <= 2_500
+    assert [each for each in CONSTRAINTS if each not in entry] == []
+    assert {rule.text for rule in made[-1].rules} == set(CONSTRAINTS if quotes else ())
+
+
 def test_protection_rules_no_model_has_to_be_reached_for_them_to_stay():
     agent = agent_with(*[says("no summary")] * 9)
     session = Session([("user", f"{RULE} Now analyse."), *chat(40)[1:]])
