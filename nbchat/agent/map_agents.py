@@ -636,7 +636,8 @@ class MapRun:
         self._take_result(task, result)
 
     def _take_result(self, task: RowTask, result: Result) -> None:
-        """Keep the result of a row, unless the row goes on later."""
+        """Keep the result of a row, unless the row goes on later, in its session."""
+        task = replace(task, is_new=False)
         self._control.count(result)
         self.counts.usage += result.usage
         if result.stop_reason in UNFINISHED or self._ends_run(task, result):

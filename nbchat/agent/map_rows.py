@@ -48,6 +48,7 @@ from nbchat.errors import (
     ProviderError,
     QuotaExhausted,
     SessionNotFound,
+    SessionTaken,
     StoreError,
     UnknownModel,
 )
@@ -464,12 +465,16 @@ def _observe(event: Event, agent: Agent, control: Control) -> None:
     """Save a call before its tool runs: after a kill its result must be unknown.
 
     Raises ConfigError where the server refuses a tool: rows without it would be wrong.
+    And SessionTaken, so that the tool runs in one of two runs of this row.
     """
     match event:
         case ToolRequested():
             if agent.autosave is not None:
-                with suppress(StoreError):  # a broken store does not end the run
+                try:
                     agent.autosave.save()
+                except StoreError as error:  # a broken store does not end the run
+                    if isinstance(error, SessionTaken):
+                        raise
         case UsageReported():
             control.began.set()
         case ContentLeftOut(parts, model, reason):
@@ -497,7 +502,7 @@ def _failure_of(error: Exception) -> Failure:
     if isinstance(error, ConfigError | UnknownModel):
         return "setup"
     is_passing = isinstance(error, ProviderError) and error.is_retryable
-    return "passing" if is_passing else "row"
+    return "passing" if is_passing or isinstance(error, SessionTaken) else "row"
 
 
 def _kept(result: Result, agent: Agent | None, task: RowTask) -> Result:
@@ -510,6 +515,11 @@ def _kept(result: Result, agent: Agent | None, task: RowTask) -> Result:
             cast("RowAutosave", agent.autosave).finish(task.plan.name, result)
         else:
             agent.autosave.save()
+    except SessionTaken as error:  # the answer of the other run counts
+        reason, failure = result.error or error.line, _failure_of(error)
+        return replace(
+            result, value=None, stop_reason="", error=reason, failure=failure
+        )
     except StoreError as error:
         return replace(result, note=f"Not saved. {error.line}")
     return replace(result, is_kept=is_final)

@@ -54,8 +54,9 @@ from nbchat.errors import (
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
 from nbchat.providers.model_info import Prices
+from nbchat.storage.autosave import save_session
 from nbchat.storage.run_store import RunResults, Store
-from nbchat.testing import Line, ScriptedProvider, fails, says
+from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 
 
 @pytest.fixture
@@ -1014,6 +1015,60 @@ def test_two_runs_of_one_name_at_once_keep_each_row_once(store):
     for run in runs:
         assert_right(run.wait(), 30)
         assert set(run.table()["note"]) == {""}
+
+
+def closing_desk(
+    store: Store, answers: list[str], began: threading.Event
+) -> tuple[list[str], MapRun]:
+    """A run of one ticket that a tool closes, and the tickets it has closed."""
+    closed: list[str] = []
+
+    def close(ticket: str) -> str:
+        """Close a ticket."""
+        closed.append(ticket)
+        return "closed"
+
+    def answer(request: Request) -> Line:
+        if any(entry.role == "tool" for entry in request.history):
+            began.set()
+            seconds = 0.1 if len(answers) > 1 else 0.0
+            return Line(answers.pop(0), delay_seconds=seconds)
+        return calls("close", ticket="T1")
+
+    agent = Agent(Desk(answer), tools=[close])
+    return closed, map_agents(agent, ["T1"], store=store, name="desk", start=False)
+
+
+def test_a_row_that_was_stopped_after_a_call_goes_on_without_calling_again(store):
+    began = threading.Event()
+    closed, run = closing_desk(store, ["a slow answer of many words", "done"], began)
+    run.resume()
+    assert began.wait(10)
+    assert run.stop().wait().state == "stopped"
+    assert list(run.resume().table()["value"]) == ["done"]
+    assert closed == ["T1"]
+
+
+def test_a_row_that_another_run_works_on_runs_no_tool_here(store, monkeypatch):
+    monkeypatch.setattr("nbchat.agent.map_rows.RETRY_SECONDS", 0.001)
+    closed: list[str] = []
+    name = map_agents(Agent(Desk()), ["T1"], name="desk").table()["session"][0]
+
+    def answer(_request: Request) -> Line:
+        texts = [("user", "T1"), ("assistant", "decided by another run")]
+        save_session(store, Session(texts, session_id=name))
+        return calls("close", ticket="T1")
+
+    def close(ticket: str) -> str:
+        """Close a ticket."""
+        closed.append(ticket)
+        return "closed"
+
+    agent = Agent(Desk(answer), tools=[close])
+    run = map_agents(agent, ["T1"], store=store, name="desk")
+    row = run.table().iloc[0]
+    assert (row["value"], row["error"]) == ("decided by another run", "")
+    assert closed == []
 
 
 def test_a_server_that_becomes_ten_times_slower_loses_no_row():
