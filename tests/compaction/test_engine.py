@@ -323,7 +323,7 @@ def test_undo_is_one_more_record_that_gives_the_original_view_back():
         (lambda: CompactionEngine(0), "above 0, not 0"),
         (lambda: CompactionEngine(policy="tierd"), "No policy named 'tierd'"),
         (lambda: Policy("x", window_share=80), "between 0 and 1"),
-        (lambda: Policy("x", keep=-1), "negative"),
+        (lambda: Policy("x", keep=-1), "Use 0 or more"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_when_set(make, said: str):
