@@ -43,7 +43,7 @@ _SAME = re.compile(r"\[same as recall\(\d{1,20}\)\]")
 CHECKPOINT_TOOL = "checkpoint"
 
 NOTE_CHARACTERS = 2_000
-"""Of the model's note on what to keep: a page, as it is part of a request."""
+"""Characters of the model's note on what to keep: a page, sent in a request."""
 
 WILL_COMPACT = (
     "The conversation will be compacted after your next reply, if there is enough to "
@@ -110,7 +110,7 @@ class ContextTools:
         self.own = tools
 
     def _refuse_unasked(self, tools: Iterable[Tool]) -> None:
-        """Refuse tools of MCP servers that would run without a person's yes."""
+        """Refuse tools of MCP servers that would run without an approval."""
         unasked = [each for each in tools if each.server]
         if self._agent.approve is None and unasked:
             server, name = unasked[0].server, unasked[0].name
@@ -202,7 +202,7 @@ class ContextTools:
 
 @cache
 def _any_recall() -> Tool:
-    """The tool of no agent: its schema takes 2 ms, which each agent need not take."""
+    """The tool, cached for all agents: its schema takes 2 ms to make."""
     return tool(read_only=True)(recall_tool(Session, count=len))
 
 
@@ -232,7 +232,7 @@ def with_kept_promises(session: Session, tools: Sequence[Tool]) -> tuple[Entry, 
 
 
 def without_promise(entry: Entry) -> Entry:
-    """A summary or shortened output without the notes that `recall` brings more."""
+    """A summary or shortened output without notes that `recall` finds more."""
     if entry.role == "summary":
         return entry._replace(content=_PROMISE_OF_FACTS.sub("", entry.content))
     if entry.role != "tool" or "recall(" not in entry.content[-200:]:

@@ -41,7 +41,7 @@ CHARACTERS_PER_SECOND = 40_000
 
 
 class ShownAnswer(Answer):
-    """An answer that its cell has already shown, so that it is not shown again."""
+    """An answer that its cell has already shown and that isn't shown again."""
 
     __slots__ = ("cell",)
 
@@ -143,7 +143,7 @@ class PrintedOutput:
         self._has_text = False
 
     def usage(self, _text: str) -> None:
-        """Show nothing, for a script's output is the answer."""
+        """Show nothing, because a script's output is the answer."""
 
     def progress(self, text: str, *, is_over: bool) -> None:
         """Print a step."""
@@ -255,7 +255,7 @@ def _show(event: Event, output: CellOutput) -> None:
 
 
 def _line(event: Event) -> str:
-    """An event in one line; empty for what needs none."""
+    """An event in one line; empty for events that need none."""
     match event:
         case ToolRequested(call):
             return terminal_text(f"[{call.tool_name} {call.tool_args}]")

@@ -85,28 +85,28 @@ AHEAD = 2
 """Rows that are handed out for each worker: one runs, one waits."""
 
 PROBE_SECONDS = 2.0
-"""How long the first row is asked alone: an unknown model is refused in less."""
+"""Time that the first row runs alone: an unknown model is refused in less."""
 
 FIRST_ROWS, ALIKE = 20, 10
-"""A run stops when so many of its first rows fail with one cause."""
+"""A run stops if 10 of its first 20 rows fail with one cause."""
 
 LEAST_MEASURED, MEASURED_RANGE = 5, (0.75, 1.25)
 """Finished rows from which an estimate is made of what they took, and its range."""
 
 ANSWER_TOKENS, REQUEST_SECONDS = (30, 500), (1.0, 10.0)
-"""Of one request, the least and the most that is likely, before any is measured."""
+"""Tokens and seconds of one request, least and most, before any is measured."""
 
 BATCH_SHARE = 0.5
-"""Of the price, through a batch API."""
+"""Share of the price through a batch API."""
 
 MOST_PASSES = 3
-"""Times that a row is asked again, after others, where its failure may pass."""
+"""Times that a row is asked again, after others, if its failure may pass."""
 
 LOOKED_UP = 200
-"""Rows whose results are looked up in the store at once."""
+"""Rows whose results are looked up in the store together."""
 
 UNSENDABLE = (PickleError, TypeError, AttributeError)
-"""Of a row that cannot be sent to another process."""
+"""Errors of a row that can't be sent to another process."""
 
 UNFINISHED = ("stopped", "budget")
 """Stop reasons after which a repeated run continues the row."""
@@ -120,14 +120,14 @@ CHANGED_NOTES = {
 """Notes on a finished row, by whether its input and its recipe have changed."""
 
 TOGETHER = 2_000
-"""Rows whose sessions are in memory at once; the next ones have batches of theirs."""
+"""Rows whose sessions are in memory together; the next ones have their own batches."""
 
 ATTEMPTS = 4
 """Times that a request is sent whose batch expired, whose server was overloaded or has
 refused content of it, which is then left out."""
 
 POLL_SECONDS = 30.0
-"""Between two questions whether a batch is ready."""
+"""Seconds between two checks whether a batch is ready."""
 
 BAR_LENGTH = 20
 MINUTE, HOUR = 60, 3_600
@@ -219,11 +219,11 @@ class MapRun:
         """`read` reads the rows, of which there are `total` if they can be counted."""
         self.name = plan.name
         self.counts = Counts(total)
-        """How many rows are finished, failed, skipped and running, and their cost."""
+        """Counts of finished, failed, skipped and running rows, and their cost."""
         self.changed: dict[str, str] = {}
-        """Finished keys whose input, agent or `output` has changed, with which."""
+        """Finished keys whose input, agent or `output` has changed, with a note."""
         self.problem = ""
-        """Why the run ended early, or runs in another way."""
+        """Reason why the run ended early, or runs in another way."""
         self._has_failed = False
         self._read = read
         self._control = plan.control
@@ -248,7 +248,7 @@ class MapRun:
         self._first = FirstRows()
         self._later = LaterRows()
         self._refusal = ""
-        """Why no row can work, or the first ones did not."""
+        """Reason why no row can work, or why the first ones failed."""
         self._probe_end = 0.0
         self._deaths = 0
         self._thread: threading.Thread | None = None
@@ -364,7 +364,7 @@ class MapRun:
         return self
 
     def stop(self) -> "MapRun":
-        """Begin no more rows; those that run in threads of this process end now."""
+        """Start no more rows; those in threads of this process end now."""
         self._control.stop.set()
         return self
 
@@ -446,7 +446,7 @@ class MapRun:
         return self
 
     def agreement(self, labels: Any, *, field: str = "") -> "Agreement":
-        """How many rows are as labels say, in all and for each label.
+        """Count the rows that match their labels, in all and for each label.
 
         `labels` are values by key (a dictionary or a Series) of one `field` of the
         output, its first one by default.
@@ -572,7 +572,7 @@ class MapRun:
             return None
 
     def _awaited(self) -> RowTask | None:
-        """A row to ask again where nothing else is left to do, once it is time."""
+        """A row to ask again, once it is time, if nothing else is left to do."""
         if not self._later.rows or self.counts.running:
             return None
         self._control.stop.wait(self._later.seconds_left)
@@ -593,7 +593,7 @@ class MapRun:
         task: RowTask,
         arrived: "Arrived",
     ) -> Executor:
-        """Hand out a row; processes that have died are replaced, or else by threads."""
+        """Hand out a row; replace processes that have died, in the end by threads."""
         try:
             future = executor.submit(run_row, task)
         except (BrokenExecutor, RuntimeError) as error:
@@ -607,7 +607,7 @@ class MapRun:
         return executor
 
     def _replaced(self, executor: Executor, error: Exception) -> Executor:
-        """Other processes, at most three times; after that threads of this process.
+        """Return new processes, at most three times; after that threads.
 
         Rows that were running as it died may have ended it, so none runs in a thread.
         """
@@ -648,7 +648,7 @@ class MapRun:
             self._control.began.set()
 
     def _finish(self, task: RowTask, result: Result) -> None:
-        """Keep a result and tell of it."""
+        """Keep a result and report it."""
         self._keep(result)
         self.counts.add(result)
         if result.error:
@@ -682,7 +682,7 @@ class MapRun:
         return True
 
     def _withdraw_first(self) -> None:
-        """Have the failures of the first rows asked again when the run continues."""
+        """Ask the failed first rows again when the run continues."""
         for task, failure in self._first.failed:
             if self._failed.pop(task.row.key, None):
                 self._keep(replace(failure, failure="run"))
@@ -727,7 +727,7 @@ class MapRun:
                     yield task
 
     def _note_other_keys(self) -> None:
-        """Say so where earlier results have other keys: all rows are asked."""
+        """Note that earlier results have other keys, so that all rows are asked."""
         if (other := next(iter(self._results), None)) is not None:
             self.problem = (
                 f"Earlier results of {self.name} have other keys, such as {other.key}. "
@@ -749,7 +749,7 @@ class MapRun:
                 yield chunk
 
     def _unique(self, row: Row) -> Row:
-        """The row, or one with a fault where its key has occurred before."""
+        """The row, or one with a fault if its key occurred before."""
         mark = hash(row.key)
         if mark not in self._seen:
             self._seen.add(mark)
@@ -758,7 +758,7 @@ class MapRun:
         return replace(row, key=key, problem=f"The key {row.key} occurs twice.")
 
     def _begun(self, rows: Sequence[Row]) -> set[str]:
-        """The sessions of rows that the store has; of an unreadable one all may be."""
+        """Stored sessions of rows; all of them if the store can't be read."""
         ids, store = (
             [self._plan.session_id(each.key) for each in rows],
             self._plan.store,
@@ -795,7 +795,7 @@ class MapRun:
 
 
 class FirstRows:
-    """The first rows of a run, which stops if they fail alike."""
+    """The first rows of a run. It stops if they fail alike."""
 
     def __init__(self) -> None:
         self.failed: list[tuple[RowTask, Result]] = []
@@ -803,11 +803,11 @@ class FirstRows:
 
     @property
     def count(self) -> int:
-        """How many there were so far."""
+        """Number of them so far."""
         return len(self._causes)
 
     def alike(self, task: RowTask, result: Result) -> int:
-        """How many failed as this one did; 0 if it has not, or is no first row."""
+        """Number that failed like this one; 0 if it worked, or isn't a first row."""
         if self.count == FIRST_ROWS:
             self.failed.clear()
             return 0
@@ -820,16 +820,16 @@ class FirstRows:
 
 
 class LaterRows:
-    """Rows whose failure may pass: they are asked again, after others."""
+    """Rows whose failure may pass. They're asked again after others."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[float, RowTask, Result]] = []
-        """Each with the time at which it is asked again."""
+        """Rows with the time at which each is asked again."""
         self._passes: dict[str, tuple[int, int]] = {}
-        """By key: how often it was, and how many rows were done then."""
+        """By key: the number of tries, and of rows that were done then."""
 
     def add(self, task: RowTask, result: Result, done: int) -> bool:
-        """Take a row, unless no row has worked since it was asked last."""
+        """Take a row, unless no row has worked since its last try."""
         if result.failure not in ("passing", "lost"):
             return False
         passes, done_then = self._passes.get(task.row.key, (0, -1))
@@ -842,11 +842,11 @@ class LaterRows:
 
     @property
     def seconds_left(self) -> float:
-        """Until the first one is asked again."""
+        """Seconds until the first one is asked again."""
         return max(min(at for at, _, _ in self.rows) - time.monotonic(), 0)
 
     def due(self) -> RowTask | None:
-        """One that it is time for."""
+        """A row whose time has come; None without one."""
         now = time.monotonic()
         due = next((each for each in self.rows if each[0] <= now), None)
         if due is None:
@@ -862,7 +862,7 @@ class LaterRows:
 
 
 class Counts:
-    """How far a run is, and what it has cost."""
+    """Progress and cost of a run."""
 
     def __init__(self, total: int | None) -> None:
         """`total` is the number of rows, if it is known."""
@@ -916,7 +916,7 @@ class Counts:
 
     @property
     def text(self) -> str:
-        """How many rows are done, failed and running."""
+        """Numbers of done, failed and running rows, as text."""
         known = f" of {self.total:,}" if self.total is not None else ""
         parts = [f"{self.over:,}{known} rows"]
         if self.total:
@@ -977,14 +977,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How many rows are as their labels say."""
+    """Number of rows that match their labels."""
 
     by_category: Mapping[str, tuple[int, int]]
-    """For each label: how many rows are right, of how many."""
+    """For each label, the number of right rows and of all."""
 
     @property
     def right(self) -> int:
-        """Rows that are as their label says."""
+        """Rows that match their label."""
         return sum(right for right, _ in self.by_category.values())
 
     @property
@@ -1003,7 +1003,7 @@ class Agreement:
 
 
 class MemoryResults:
-    """Results without a store, or beside one that cannot be written."""
+    """Results in memory, without a store or beside one that can't be written."""
 
     def __init__(self, stored: Results | None = None) -> None:
         """`stored` are results that stay in their store and are read there."""
@@ -1021,7 +1021,7 @@ class MemoryResults:
         return found | {key: self._results[key] for key in keys if key in self._results}
 
     def __iter__(self) -> Iterator[Result]:
-        """In the order of the rows."""
+        """All results, in the order of the rows."""
         every = {each.key: each for each in self._stored or ()} | self._results
         return iter(sorted(every.values(), key=lambda each: each.number))
 
@@ -1116,7 +1116,7 @@ class BatchDriver:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _exchange(self) -> None:
-        """Send what is in no batch yet, and wait until a batch is ready."""
+        """Send requests that are in no batch yet, and wait until a batch is ready."""
         assert self._batches is not None  # noqa: S101  # a request waits
         covered = frozenset[str]().union(*self._open.values())
         new = {n: each for n, each in self._wanted.items() if n not in covered}

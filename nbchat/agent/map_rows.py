@@ -65,7 +65,7 @@ Failure = Literal["row", "passing", "lost", "setup", "account", "run"]
 every row is asked, the key, or a run that stopped because its first rows failed so."""
 
 DOUBTS = ("failed", "disagrees", "repaired")
-"""Why a person should look at a row, in the order of a review."""
+"""Reasons for a person to look at a row, in the order of a review."""
 
 KEY_LENGTH = 200
 """Characters of a key; a longer one is cut and gets a hash."""
@@ -74,7 +74,7 @@ MOST_RETRIES = 3
 """Turns after the first one in which a row is tried while its server fails."""
 
 RETRY_SECONDS = 1.0
-"""Before the first of them, and doubled for each other."""
+"""Seconds before the first of them, doubled for each other."""
 
 
 def pause_before(attempt: int) -> float:
@@ -91,7 +91,7 @@ class Row:
     prompt: str
     item: Any
     problem: str = ""
-    """Why it cannot be asked."""
+    """Reason why it can't be asked."""
 
     @property
     def input_hash(self) -> str:
@@ -140,7 +140,7 @@ class Result:
 
     key: str
     number: int
-    """Of the row, from 0."""
+    """Position of the row, from 0."""
     session_id: str = ""
     value: Any = None
     """The answer's value as JSON has it; its text where no `output` was asked for."""
@@ -160,7 +160,7 @@ class Result:
     attempt: int = 0
     steps: int = 0
     repairs: int = 0
-    """How often its answer was not valid, and was asked for again."""
+    """Number of times that its answer was invalid and asked for again."""
     correction: Any = None
     """The value that a person has put in its place."""
     is_kept: bool = False
@@ -337,7 +337,7 @@ class RowTask:
     """True if the store has no session of it."""
 
     def __reduce__(self) -> Any:
-        """Pickled with the code of functions that no module has, as a notebook's."""
+        """Pickle with the code of functions outside of modules, as in a notebook."""
         values = [getattr(self, each.name) for each in fields(self)]
         return _task, (cloudpickle.dumps(values),)
 
@@ -376,7 +376,7 @@ Steps = Generator[Event, None, Result]
 """The events of a row, and its result; never raises an error."""
 
 Sending = Callable[[RowTask, Agent], Callable[..., Any]]
-"""Makes what sends the requests of a row."""
+"""Makes the function that sends the requests of a row."""
 
 
 def run_row(task: RowTask) -> Result:

@@ -32,7 +32,7 @@ ACTION = "notebook"
 READ_SECONDS = 30.0
 
 APPROVAL_SECONDS = 600.0
-"""How long a person may take to decide, and a cell to run."""
+"""Seconds that a person may take to decide, and a cell to run."""
 
 MOST_VARIABLES = 100
 
@@ -108,7 +108,7 @@ class SharedNotebook:
         )
 
     def _ask(self, tool: Tool, call: Entry) -> None:
-        """Wait for a person's yes; raises NbchatError for a no, or without cards."""
+        """Wait for a person's approval; raises NbchatError without one."""
         agent: Agent = self._runner.agent
         approvals = approvals_of(agent.approve)
         if approvals is None:

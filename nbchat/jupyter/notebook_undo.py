@@ -31,7 +31,7 @@ class NotebookUndo:
         self._before: CellState | None = None
 
     def before_change(self, edit: CellEdit) -> None:
-        """Keep a cell as it is; raises NbchatError where the page does not tell."""
+        """Keep a cell's current state; raises NbchatError without an answer."""
         kept = self._kept(edit.cell.id) if edit.cell else None
         self._before = _state(kept) if kept else None
 

@@ -60,7 +60,7 @@ STATUSES: dict[type[NbchatError], int] = {
 
 
 MOST_BYTES = 65_536
-"""Of the body of a request: the longest has a few names."""
+"""Bytes of the body of a request: the longest has a few names."""
 
 REASONS = {
     403: "Log in, or send the server's token.",

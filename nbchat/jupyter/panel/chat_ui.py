@@ -65,7 +65,7 @@ PROTOCOL = 1
 """Version of the messages between kernel and view; a view refuses another one."""
 
 STOP_SECONDS = 5.0
-"""How long an interrupted `wait` gives a turn to end."""
+"""Time that an interrupted `wait` gives a turn to end."""
 
 _FALLBACK_STYLE = """
 .nbc-closed { animation: nbc-closed 3s step-end backwards; }
@@ -83,7 +83,7 @@ _FALLBACK_STYLE = """
 FALLBACK_TEXT = "This chat is closed. To open it, run this in one cell:"
 
 FALLBACK_CODE = "%load_ext nbchat\n%chat"
-"""Works alone, also after a restart of the kernel."""
+"""Code that opens the chat alone, also after a restart of the kernel."""
 
 
 class Branch(Protocol):
@@ -428,7 +428,7 @@ class NoCommands:
 
     @staticmethod
     def contents() -> None:
-        """Nothing is attached unless the caller says from where."""
+        """None: nothing is attached without a resolver of the caller."""
 
 
 class OwnCommands:
