@@ -33,7 +33,7 @@ PASTED = "It's in pasted text, so it isn't attached. Type it to attach it."
 ERROR_OUTPUT = "application/vnd.jupyter.error"
 
 KEPT_CHARACTERS = 20_000_000
-"""Bytes of previews: four of the largest pictures, or some thousand tables."""
+"""Characters of previews: four of the largest pictures, or some thousand tables."""
 
 
 class Previews:
