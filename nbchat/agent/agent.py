@@ -457,18 +457,6 @@ class Agent:
         """
         self._compactor.when_read(focus)
 
-    def compact_in_background(
-        self, on_ready: Callable[[], object] = lambda: None
-    ) -> bool:
-        """Begin to write the summary of a context that is nearly full; True if so.
-
-        Call it between turns. The record is committed within the next turn, as soon as
-        it is there, or by `commit_background`; `on_ready` is called on another thread
-        when it is. A turn can begin and run meanwhile.
-        """
-        with self.alone():
-            return self._compactor.begin_in_background(on_ready)
-
     def commit_background(self) -> Iterator[Event]:
         """Commit the summary that was written in the background, if it is there."""
         return self._exclusive(self._compactor.commit_ready())

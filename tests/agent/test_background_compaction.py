@@ -1,6 +1,7 @@
 """A summary that is written while the person reads, and what happens meanwhile."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from wire_rules import anthropic_faults, openai_faults
@@ -60,10 +61,16 @@ def model() -> Reader:
     return Reader()
 
 
+def is_begun(agent: Agent, on_ready: Callable[[], object] = lambda: None) -> bool:
+    """Begin to write a summary, as a turn does at its end with `compacts_later`."""
+    with agent.alone():
+        return agent._compactor.begin_in_background(on_ready)
+
+
 def test_a_message_sent_meanwhile_is_answered_at_once_from_the_old_view(model: Reader):
     agent = model.agent()
     ready = threading.Event()
-    assert agent.compact_in_background(ready.set)
+    assert is_begun(agent, ready.set)
     assert model.asked.wait(WAIT)
     before = agent.session.history
     assert agent.ask("And now?") == "Fine."
@@ -95,7 +102,7 @@ def test_it_is_committed_between_the_steps_of_a_turn(model: Reader):
 
     agent = model.agent(tools=[look])
     model.answers = [calls("look", number=n) for n in (1, 2, 3)]
-    assert agent.compact_in_background()
+    assert is_begun(agent)
     assert agent.ask("Look three times.") == "Fine."
     views = [request.history for request in model.chat_requests()]
     assert [view[0].role for view in views] == ["user", "user", "summary", "summary"]
@@ -109,7 +116,7 @@ def test_it_is_committed_between_the_steps_of_a_turn(model: Reader):
 def test_when_no_turn_runs_it_is_committed_on_request(model: Reader):
     agent = model.agent()
     model.may_write.set()
-    assert agent.compact_in_background()
+    assert is_begun(agent)
     assert agent.wait_for_background(WAIT)
     heard: list[Event] = []
     agent.listener = heard.append
@@ -121,15 +128,15 @@ def test_when_no_turn_runs_it_is_committed_on_request(model: Reader):
 
 
 def test_where_nothing_is_due_soon_nothing_is_begun(model: Reader):
-    assert not model.agent(threshold=50_000).compact_in_background()
-    assert not model.agent(threshold=50_000, turns=0).compact_in_background()
+    assert not is_begun(model.agent(threshold=50_000))
+    assert not is_begun(model.agent(threshold=50_000, turns=0))
     assert model.provider.requests == []
 
 
 def test_one_is_written_at_a_time(model: Reader):
     agent = model.agent()
-    assert agent.compact_in_background()
-    assert not agent.compact_in_background()
+    assert is_begun(agent)
+    assert not is_begun(agent)
     model.may_write.set()
     assert agent.wait_for_background(WAIT)
     assert sum(bool(each.answer_tag) for each in model.provider.requests) == 1
@@ -147,7 +154,7 @@ def test_what_was_changed_meanwhile_is_not_covered_by_an_old_summary(
     model: Reader, change
 ):
     agent = model.agent()
-    assert agent.compact_in_background()
+    assert is_begun(agent)
     assert model.asked.wait(WAIT)
     model.asked.clear()
     threading.Timer(0.05, model.may_write.set).start()
@@ -169,7 +176,7 @@ def test_a_cancelled_one_leaves_the_conversation_as_it_was():
     said = [("user", "Where is it?"), ("assistant", STORY)] * 3
     agent = Agent(provider, engine=CompactionEngine(1_000), session=Session(said))
     before = agent.session.history
-    assert agent.compact_in_background()
+    assert is_begun(agent)
     agent.cancel_background()
     assert agent.wait_for_background(WAIT / 2)
     assert list(agent.commit_background()) == []
@@ -178,7 +185,7 @@ def test_a_cancelled_one_leaves_the_conversation_as_it_was():
 
 def test_another_session_gets_no_summary_of_the_old_one(model: Reader):
     agent = model.agent()
-    assert agent.compact_in_background()
+    assert is_begun(agent)
     assert model.asked.wait(WAIT)
     agent.switch(Session([("user", "Hi"), ("assistant", "Hello.")]))
     model.may_write.set()
@@ -191,20 +198,20 @@ def test_a_failure_is_shown_with_the_next_try_and_waits():
     model = Reader("no tags")
     model.may_write.set()
     agent = model.agent()
-    assert agent.compact_in_background()
+    assert is_begun(agent)
     assert agent.wait_for_background(WAIT)
     (event,) = agent.commit_background()
     assert isinstance(event, CompactionFailed)
     assert notice_text(event).endswith(
         " nbchat tries again after 1 request. The conversation is unchanged."
     )
-    assert not agent.compact_in_background()
+    assert not is_begun(agent)
 
 
 def test_a_window_that_fills_before_it_is_ready_is_compacted_at_once():
     model = Reader(window=3_000)
     agent = model.agent(threshold=None, turns=5)
-    assert agent.compact_in_background()
+    assert is_begun(agent)
     assert model.asked.wait(WAIT)
     threading.Timer(0.05, model.may_write.set).start()
     assert agent.ask("And this? " + STORY) == "Fine."
@@ -216,7 +223,7 @@ def test_a_message_waits_for_the_summary_before_the_sum_is_past_the_threshold_by
     model = Reader()
     agent = model.agent(threshold=2_000)
     assert agent.ask("First?") == "Fine."
-    assert agent.compact_in_background()
+    assert is_begun(agent)
     assert model.asked.wait(WAIT)
     assert agent.ask("And now?") == "Fine."
     assert not agent.session.compactions
