@@ -227,7 +227,7 @@ def approve_all(panel: Locator, choice: str) -> int:
         with suppress(PlaywrightError):  # the card is drawn again meanwhile
             if unread.is_visible():
                 unread.click(timeout=500)
-            elif approve.is_visible() and approve.is_enabled():
+            elif approve.is_visible() and approve.is_enabled(timeout=500):
                 approve.click(timeout=500)
     clicks: int = panel.evaluate("() => window.nbchatClicks")
     return clicks
