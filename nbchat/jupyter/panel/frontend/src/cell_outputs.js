@@ -32,7 +32,7 @@ function read({ output_type: type, text, data = {}, ename, evalue, traceback }, 
     return { kind: "error", data: plain(joined(traceback, "\n")) || title, title };
   }
   if (PICTURES.some((each) => data[each])) return { kind: "picture", data: "", title: "" };
-  return { kind: isPlot(data, shown) ? "picture" : "text", data: textOf(data), title: "" };
+  return { kind: isPlot(data, shown) ? "picture" : "text", data: textOf(data) || unreadable(data), title: "" };
 }
 
 /** HTML and other kinds that the page has drawn as a canvas or SVG
@@ -52,6 +52,14 @@ function textOf(data) {
   if (!readable || !BARE.test(text)) return text;
   const value = data[readable];
   return typeof value === "object" && !Array.isArray(value) ? JSON.stringify(value) : joined(value);
+}
+
+/** What has no text and was not drawn, as a plot of Plotly without the network
+ * @param {NonNullable<Output["data"]>} data
+ */
+function unreadable(data) {
+  const kinds = Object.keys(data).filter((kind) => kind !== "text/plain" && kind !== "application/javascript");
+  return kinds.length ? `[no text: ${kinds.join(", ")}]` : "";
 }
 
 /** The text of HTML, tables as rows
