@@ -4,7 +4,6 @@ import copy
 import gc
 import sys
 import time
-import zlib
 from collections.abc import Callable
 from itertools import count
 
@@ -191,40 +190,6 @@ def test_the_next_request_calls_no_function_for_each_old_message():
         return counted
 
     assert calls(4_000) <= calls(40) + 20
-
-
-def test_a_compaction_hardly_unpacks_what_earlier_ones_have_read():
-    """Rules that are quoted again, words and calls of before: all is known."""
-    told = 'Question 99 was answered.\n"Question 3, in some more words than that."'
-    session = Session()
-    list(map(session.append, chat(4_000)))
-    agent = Agent(
-        ScriptedProvider(*[says(f"<summary>{told}</summary>")] * 2, window=1_000_000),
-        session=session,
-    )
-    list(agent.compact())
-    for number in range(9_000, 9_010):
-        list(map(session.append, exchange(number)))
-    assert unpacked_parts(lambda: list(agent.compact())) <= 3
-    assert len(session.compactions) == 2
-    assert [rule.position for rule in session.compaction.rules] == [12]
-    assert unpacked_parts(lambda: list(session.transcript)) >= 10
-
-
-def unpacked_parts(action: Callable[[], object]) -> int:
-    """How many parts of transcripts are unpacked while something is done."""
-    counted = 0
-
-    def count_call(_frame: object, event: str, called: object) -> None:
-        nonlocal counted
-        counted += event == "c_call" and called is zlib.decompress
-
-    sys.setprofile(count_call)
-    try:
-        action()
-    finally:
-        sys.setprofile(None)
-    return counted
 
 
 def test_the_words_of_a_memory_are_written_only_as_far_as_there_is_room():
