@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import ServerState, tool_line
@@ -48,10 +48,11 @@ from nbchat.rendering.entries import (
     summary_text_html,
 )
 from nbchat.rendering.memory import memory_html
-from nbchat.rendering.plain_text import displayable
 from nbchat.storage.saved_settings import SettingInForce
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from nbchat.chat.models import KnownModel, KnownProvider, Models
     from nbchat.jupyter.notebook_context import NotebookContext
     from nbchat.storage.branches import Branch
@@ -62,6 +63,8 @@ logger = logging.getLogger(__name__)
 BY_CODE = "The code that made this chat chooses its model."
 
 Send = Callable[[dict[str, Any]], None]
+
+Made = TypeVar("Made", bound="DataclassInstance")
 
 Settings = Callable[[Agent], Iterable[SettingInForce]]
 """Lists the settings for an agent's model."""
@@ -260,7 +263,7 @@ SHAPED = ("DataFrame", "Series", "ndarray")
 def settings_list(agent: Agent, settings: Settings) -> protocol.SettingsList:
     """The settings, and the names of the scopes a change can have."""
     model = agent.provider.name
-    shown = tuple(_setting(each) for each in settings(agent))
+    shown = tuple(_as(protocol.Setting, each) for each in settings(agent))
     return protocol.SettingsList(shown, provider=model.partition(":")[0], model=model)
 
 
@@ -271,14 +274,9 @@ def servers_list(servers: Iterable[ServerState]) -> protocol.ServersList:
 
 def _server(server: ServerState) -> protocol.Server:
     tools = server.tools or ()
-    return protocol.Server(
-        name=server.name,
-        address=server.address,
-        origin=server.origin,
-        problem=server.problem,
-        is_connected=server.tools is not None,
-        tools=tuple(protocol.ServerTool(each.name, tool_line(each)) for each in tools),
-    )
+    shown = (protocol.ServerTool(each.name, tool_line(each)) for each in tools)
+    is_connected = server.tools is not None
+    return _as(protocol.Server, server, tools=tuple(shown), is_connected=is_connected)
 
 
 def completions(
@@ -310,18 +308,6 @@ def paths_list(folder: Path, start: str) -> protocol.PathsList:
             protocol.Completion(f"{parent}{name}{'' if is_file else '/'}", "")
             for is_file, _, name in sorted(found)[:MOST_PATHS]
         )
-    )
-
-
-def _setting(setting: SettingInForce) -> protocol.Setting:
-    return protocol.Setting(
-        name=setting.name,
-        value=setting.value,
-        help=setting.help,
-        kind=setting.kind,
-        origin=setting.origin,
-        choices=tuple(setting.choices),
-        scope=setting.scope,
     )
 
 
@@ -419,7 +405,7 @@ def models_page(
     provider, info = agent.provider, agent.engine.tracker.info
     own = provider if isinstance(provider, SdkProvider) else None
     return protocol.ModelsPage(
-        model=displayable(provider.name),
+        model=provider.name,
         address=own.endpoint.url if own is not None and own.own_address else "",
         origin=models.origin(agent),
         always=models.for_new_chats,
@@ -436,27 +422,13 @@ def server_models(models: "Models", asked: protocol.AskServer) -> protocol.Serve
     found = models.served(
         asked.provider, asked.address, asked.key, sends_key=asked.sends_key
     )
-    return protocol.ServerModels(
-        provider=found.kind,
-        address=found.address,
-        server=found.server,
-        models=tuple(map(_model_row, found.models[:MOST_MODELS])),
-        problem=displayable(found.problem),
-        wants_key=found.wants_key,
-        variable=found.variable,
-        place=found.place,
-    )
+    rows = tuple(map(_model_row, found.models[:MOST_MODELS]))
+    return _as(protocol.ServerModels, found, provider=found.kind, models=rows)
 
 
 def model_tested(models: "Models", asked: protocol.TestModel) -> protocol.ModelTested:
     """How a model answered one short request."""
-    found = models.test(asked.model, asked.address)
-    return protocol.ModelTested(
-        model=displayable(found.model),
-        seconds=found.seconds,
-        tokens_per_second=found.tokens_per_second,
-        calls_tools=found.calls_tools,
-    )
+    return _as(protocol.ModelTested, models.test(asked.model, asked.address))
 
 
 def model_chosen(
@@ -474,19 +446,12 @@ def model_chosen(
 
 
 def _provider(known: "KnownProvider") -> protocol.ModelProvider:
-    return protocol.ModelProvider(
-        kind=known.kind,
-        name=known.name,
-        variable=known.variable,
-        place=known.place,
-        needs_key=known.needs_key,
-        models=tuple(map(_model_row, known.models)),
-    )
+    models = tuple(map(_model_row, known.models))
+    return _as(protocol.ModelProvider, known, models=models)
 
 
 def _model_row(known: "KnownModel") -> protocol.ModelRow:
-    dollars = known.dollars or (None, None)
-    return protocol.ModelRow(displayable(known.name), known.window, *dollars)
+    return protocol.ModelRow(known.name, known.window, *known.dollars or (None, None))
 
 
 SEARCHED_TOGETHER = 50
@@ -750,7 +715,10 @@ def sessions_list(session: Session, query: str, store: Store) -> protocol.Sessio
     most = 4 * MOST_SESSIONS  # of which some are branches of others
     listed = store.sessions(query=query[:LONGEST_QUERY], limit=most)
     found = one_per_family(listed, current=current)
-    rows = tuple(_row(each, current) for each in found[:MOST_SESSIONS])
+    rows = tuple(
+        _as(protocol.SessionRow, each, session=each.id, is_current=each.id == current)
+        for each in found[:MOST_SESSIONS]
+    )
     is_cut = len(listed) == most and not query.strip()
     return protocol.SessionsList(
         rows, total=store.count_sessions() if is_cut else len(found)
@@ -849,15 +817,7 @@ def _label(entry: Entry) -> str:
     return LABELS.get(entry.role, entry.role.capitalize())
 
 
-def _row(session: "SessionInfo", current: str) -> protocol.SessionRow:
-    return protocol.SessionRow(
-        session=session.id,
-        title=session.title,
-        notebook=session.notebook,
-        model=session.model,
-        used_at=session.used_at,
-        messages=session.messages,
-        snippet=session.snippet,
-        branches=session.branches,
-        is_current=session.id == current,
-    )
+def _as(kind: type[Made], found: object, **others: Any) -> Made:
+    """A part of an answer from an object with fields of the same names."""
+    names = [each.name for each in fields(kind) if each.name not in others]
+    return kind(**{name: getattr(found, name) for name in names}, **others)
