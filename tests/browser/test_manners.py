@@ -76,6 +76,7 @@ def test_nothing_jumps_while_an_answer_streams_and_ends_and_latest_goes_to_it(
     assert scroller.evaluate(FROM_BELOW) < 40
     scroller.hover()
     page.mouse.wheel(0, -600)
+    expect(jump).to_be_visible()
     read = scroller.locator("p", has_text=f"Paragraph {shown + 50} says")
     place = read.bounding_box()
     panel.get_by_role("button", name="Stop").click()
