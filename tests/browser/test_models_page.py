@@ -130,6 +130,7 @@ def test_what_is_wrong_with_a_server_or_a_name_is_one_line_and_nothing_is_lost(
         models.get_by_role("button", name="anthropic:claude-x", exact=True)
     ).to_be_visible()
     other.close()
+    expect(models.get_by_label("In use", exact=True)).to_be_visible()
     connect(models, "127.0.0.1:9")
     expect(status).to_contain_text("127.0.0.1:9")
     connect(models, "not an address")

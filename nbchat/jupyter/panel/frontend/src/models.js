@@ -5,6 +5,7 @@ import { button, option, plural, pressedIn, tag } from "./dom.js";
 import { keyForm, placeText } from "./key_form.js";
 
 /** @import * as Protocol from "../protocol.js" */
+/** @import { Answer } from "./dialog.js" */
 /** @import { TypedKey } from "./key_form.js" */
 /** @import { ChatPanel } from "./panel.js" */
 
@@ -30,6 +31,7 @@ export class ModelDialog extends Dialog {
     /** @type {Map<string, Protocol.ServerModels>} */
     this.servers = new Map(); // what servers said, by the section they are in
     this.asked = OWN;
+    this.pageToken = "";
     this.isForWindow = false;
     /** @type {string | null} */
     this.always = null; // what new chats start with once the kernel has answered
@@ -80,7 +82,16 @@ export class ModelDialog extends Dialog {
     this.search.value = "";
     super.open(opener);
     this.drawAll();
-    this.panel.send({ type: "models", token: this.newToken() });
+    this.pageToken = this.newToken();
+    this.panel.send({ type: "models", token: this.pageToken });
+  }
+
+  // The page may come after a server was asked already.
+  /** @param {Answer} message */
+  hear(message) {
+    super.hear(message);
+    const isLate = message.type === "models_page" && message.token === this.pageToken && !this.page;
+    if (isLate) this.keepFocus(() => this.show(message));
   }
 
   /** With the field for the context window
