@@ -211,7 +211,7 @@ def test_in_a_cell_the_person_is_asked_once_about_another_provider(shell, monkey
         shell.run_cell_magic("chat", "", "And now?")
         assert "- orders" in agent.provider.requests[-1].live
     assert len(asked) == 1
-    assert "one of other" in asked[0]
+    assert "with other, too" in asked[0]
 
 
 @pytest.mark.parametrize(
