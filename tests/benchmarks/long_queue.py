@@ -1,6 +1,6 @@
 """One agent that works through 200 tickets: how often it compacts, and what that costs.
 
-    PYTHONPATH=.:tests/support python tests/benchmarks/long_queue.py [--tickets 200]
+    python tests/benchmarks/long_queue.py [--tickets 200]
 
 Each ticket takes three requests and two tools, in a window of 16,000 tokens; below, 50
 turns of recorded notebooks in one of 32,000. No threshold is set. The model is a script
@@ -11,11 +11,15 @@ printed and never asserted: machines differ.
 import argparse
 import json
 import re
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import repeat
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from long_run import Measured, Script
 from long_run import replay as replayed

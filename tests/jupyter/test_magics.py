@@ -767,7 +767,9 @@ def test_a_person_decides_on_what_may_be_pasted_into_a_cell(  # noqa: PLR0917
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n"))
     shell.run_cell_magic("chat", "", MAIL)
     assert len(sent(agent)) == count
-    assert "@file:.env, @file:gone, @!customers may be pasted" in capsys.readouterr().out
+    assert (
+        "@file:.env, @file:gone, @!customers may be pasted" in capsys.readouterr().out
+    )
 
 
 def test_what_is_attached_with_its_secrets_is_shown(shell, capsys):
