@@ -374,6 +374,7 @@ class MapRun:
             self._control.stop.clear()
             if self._refusal:
                 self.problem = self._refusal = ""
+                self._newest_failures.clear()
             self._first = FirstRows()
             self._probe_end = time.monotonic() + PROBE_SECONDS
             self._thread = threading.Thread(target=self._drive, name="nbchat-map")

@@ -831,7 +831,12 @@ def test_a_run_without_a_tool_that_the_server_refuses_is_refused():
 
 
 def test_a_run_whose_first_rows_fail_alike_stops_and_the_same_call_continues(store):
+    is_broken = threading.Event()
+    is_broken.set()
+
     def broken(request: Request) -> Line:
+        if not is_broken.is_set():
+            return decision(request)
         text = next(e.content for e in request.history if e.is_prompt)
         return fails(RequestRefused(f"{text[:5]}: the parameter x is unknown"))
 
@@ -842,6 +847,10 @@ def test_a_run_whose_first_rows_fail_alike_stops_and_the_same_call_continues(sto
     assert (run.counts.failed, run._failed) == (0, {})
     run = mapped(tickets(60), **options).wait()
     assert (run.state, run.counts.done, run.counts.failed) == ("finished", 60, 0)
+    run = mapped(tickets(60), lambda: Agent(Desk(broken)), workers=2)
+    is_broken.clear()
+    assert run.resume().wait().counts.done == 60
+    assert "the parameter x is unknown" not in run._repr_html_()
 
 
 def test_rows_whose_server_was_away_are_asked_again_after_the_others(monkeypatch):
