@@ -63,7 +63,7 @@ from nbchat.conversation.turns import open_calls
 from nbchat.errors import CompactionError
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.model_info import ModelInfo
-from nbchat.providers.usage_reports import usage_of
+from nbchat.providers.wire_format import usage_of
 
 DEFAULT_THRESHOLD = 5_000
 

@@ -14,7 +14,7 @@ from nbchat.compaction.exact_json import Number, parsed, written
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import with_hidden_secrets
 from nbchat.conversation.secret_masking import HIDDEN, without_secrets
-from nbchat.conversation.transcript import TranscriptView
+from nbchat.conversation.session import TranscriptView
 
 
 class MaskedEntries:

@@ -19,8 +19,7 @@ from nbchat.conversation.entries import (
     SummaryFields,
     Usage,
 )
-from nbchat.conversation.session import Ancestors, Session, title_of
-from nbchat.conversation.transcript import ROLES
+from nbchat.conversation.session import ROLES, Ancestors, Session, title_of
 from nbchat.errors import StoreError
 from nbchat.providers.tokens import TOKEN_BYTES, most_tokens_of
 from nbchat.storage.schema import TOKENS

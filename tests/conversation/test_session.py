@@ -19,8 +19,7 @@ from nbchat.conversation.entries import (
     Usage,
     prefix_hash,
 )
-from nbchat.conversation.session import Session, apply_compactions
-from nbchat.conversation.transcript import Transcript
+from nbchat.conversation.session import Session, Transcript, apply_compactions
 from nbchat.errors import NbchatError
 
 

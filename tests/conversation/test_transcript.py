@@ -9,8 +9,7 @@ from threading import Event, Thread
 import pytest
 
 from nbchat.conversation.entries import Entry, Usage, prefix_hash
-from nbchat.conversation.session import Session, UsageList
-from nbchat.conversation.transcript import Transcript, TranscriptView
+from nbchat.conversation.session import Session, Transcript, TranscriptView, UsageList
 
 COUNT = 500
 

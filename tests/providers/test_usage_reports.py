@@ -10,7 +10,7 @@ from openai.types.responses import ResponseUsage
 
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Usage
-from nbchat.providers.usage_reports import usage_of
+from nbchat.providers.wire_format import usage_of
 
 CHAT = {
     "prompt_tokens": 900,
