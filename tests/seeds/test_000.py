@@ -633,7 +633,7 @@ def test_7_2_a_summary_that_saves_less_is_refused_and_asked_for_again():
         ("assistant", 0.8),
         ("coding", 0.65),
         ("insight", 0.6),
-        ("desks", 0.55),
+        ("desks", 0.6),
     ],
 )
 def test_7_2_key_facts_of_real_conversations_are_retained(kind: str, least: float):
