@@ -541,6 +541,16 @@ def test_preserve_tool_errors_whole_up_to_500_lines():
     assert seen("read_file", told) == told
 
 
+@pytest.mark.parametrize("name", ["read_code", "Read", "get_source"])
+def test_preserve_code_of_at_most_500_lines_whatever_the_tool_is_called(name: str):
+    lines = [
+        f"    v{n} = compute(v{n - 1}, {n}, name='{n}', retry=False)" for n in range(90)
+    ]
+    agent = fetched(name, "\n".join(lines))
+    (seen,) = [e.content for e in chat_requests(agent)[-1].history if e.role == "tool"]
+    assert seen == "\n".join(lines)
+
+
 def test_preserve_results_below_200_tokens():
     small = json.dumps(HITS[:1])
     page = "<p>sales</p>\n" * 30

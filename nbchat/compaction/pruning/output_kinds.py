@@ -123,7 +123,9 @@ def _is_data(text: str, count: Count) -> bool:
     A log may look like a table, except for the line that matters.
     """
     lines = [line for line in text.splitlines() if line.strip()]
-    is_table = any(all(map(_has_as_many(mark, lines), lines)) for mark in "|\t,;")
+    is_table = not _most(_CODE_LINE.match, lines) and any(
+        all(map(_has_as_many(mark, lines), lines)) for mark in "|\t,;"
+    )
     return is_table or len(lines) >= FILE_LINES or bool(_hits_in_text(text, count))
 
 
