@@ -8,7 +8,7 @@ import pytest
 from conftest import SCREENSHOTS
 from labkit import REPOSITORY, Lab, going_on, permit
 from nbconvert import HTMLExporter
-from panels import choose, run_first, say
+from panels import run_first
 from playwright.sync_api import Locator, Page, Response, expect
 from readable import faults
 
@@ -36,29 +36,6 @@ ui = ChatUI(Agent(ScriptedProvider(
     says("Still here."),
 ), engine=CompactionEngine(context_token_threshold=5_000)))
 ui
-"""
-
-CELLS = r"""
-import os, re
-os.environ.update(
-    NBCHAT_MODEL="openai:no-model", OPENAI_BASE_URL="http://127.0.0.1:9/v1", NBCHAT_STORE_URL="sqlite://"
-)
-%load_ext nbchat
-from nbchat.testing import ScriptedProvider, calls, says
-
-def second(request):
-    read = next(each for each in request.history if each.role == "tool")
-    return re.search(r"(?m)^2 (\S+) ", read.content)[1]
-
-agent = %chat agent
-agent.use(ScriptedProvider(
-    calls("read_notebook"),
-    lambda asked: calls("read_notebook", cells=[second(asked)]),
-    lambda asked: calls("edit_notebook", change="replace", cell=second(asked), source="second = 22\nsecond"),
-    lambda asked: calls("run_cells", cells=[second(asked)]),
-    lambda asked: says("I read: " + asked.history[-1].content),
-))
-%chat
 """
 
 
@@ -99,7 +76,7 @@ def picture(visitor: Page, request: pytest.FixtureRequest) -> Picture:
 def notebook(lab: Lab, page: Page, request: pytest.FixtureRequest) -> Iterator[str]:
     """A notebook whose first cell shows a panel; its kernel ends with the test."""
     name = f"{re.sub(r'[^a-z]+', '-', request.node.name)}.ipynb"
-    sources = (getattr(request, "param", CELL), "second = 2\nsecond")
+    sources = (CELL, "second = 2\nsecond")
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     whole = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
@@ -214,31 +191,6 @@ def test_in_notebook_7_a_chat_streams_stops_compacts_runs_code_and_survives_a_re
     panel.locator(".nbc-input").fill("And now?")
     panel.locator(".nbc-input").press("Enter")
     expect(panel.locator(".nbc-log .nbc-assistant").last).to_have_text("Still here.")
-
-
-@pytest.mark.parametrize("notebook", [CELLS], ids=["cells"], indirect=True)
-def test_in_notebook_7_the_model_edits_and_runs_a_cell_as_approved(
-    lab: Lab, visitor: Page, notebook: str, picture: Picture
-) -> None:
-    visitor.goto(f"{lab.url}/notebooks/{notebook}")
-    run_first(visitor)
-    panel = ready(visitor)
-    choose(panel, "Let the model edit and run cells")
-    expect(panel.locator(".nbc-log")).to_contain_text(
-        "The model can now read, edit and run cells"
-    )
-    say(panel, "Make it 22.")
-    waiting = panel.locator("[data-ticket]")
-    expect(waiting).to_contain_text("+second = 22")
-    picture("difference")
-    approve = panel.get_by_role("button", name="Approve", exact=True)
-    approve.click()
-    expect(waiting.locator(".nbc-tool-name")).to_have_text("run_cells")
-    approve.click()
-    expect(panel.locator(".nbc-log")).to_contain_text("I read: cell 2 of")
-    cell = visitor.locator(".jp-Notebook .jp-Cell").nth(1)
-    expect(cell.locator(".jp-OutputArea-output")).to_have_text("22")
-    picture("done")
 
 
 def test_in_voila_a_chat_streams_stops_compacts_copies_code_and_restarts_after_a_reload(

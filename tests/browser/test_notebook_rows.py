@@ -17,7 +17,7 @@ import nbformat
 import pytest
 from labkit import Lab, Notebook, going_on, permit
 from notebook_model import MODEL, SHARED, Model
-from panels import run_first
+from panels import run_first, say
 from playwright.sync_api import Page, expect
 
 from nbchat.agent.mcp import McpServer, McpServers
@@ -72,15 +72,8 @@ def in_notebook_7(lab: Lab, page: Page) -> Iterator[Callable[..., Model]]:
             page.request.delete(f"{lab.url}/api/sessions/{session['id']}")
 
 
-def test_what_a_model_meets_in_notebook_7(
-    in_notebook_7: Callable[..., Model], lab: Lab
-) -> None:
-    edited = [f"# cell {n}\nx = 1" for n in range(3)]
-    cells = (MODEL, *edited, FAILS, SHOWS, ASKS, ENDLESS, "saved = 1", SLOW)
-    model = in_notebook_7(*cells, hostile=8)
-    outputs = model.page.locator(".jp-Notebook .jp-Cell").nth(7)
-
-    # Never over a person's words: she edits every cell that the model edits.
+def words_of_the_person_stay(model: Model) -> None:
+    """She edits every cell that the model edits."""
     for n in (1, 2, 3):
         model.do("read_notebook", cells=[model.id(n)])
         model.types(n, f"# cell {n - 1}\nmine = {n}\nx = 1")
@@ -94,6 +87,33 @@ def test_what_a_model_meets_in_notebook_7(
     assert f"not its number, which changes; cell 3 has the id {model.id(2)[:8]}" in told
     told = model.edit("kind", cell=model.id(3), kind="markdown")
     assert told.startswith("now markdown: cell 4 of 10")
+
+
+def what_is_allowed_ends_by_a_click(model: Model) -> None:
+    """The next change waits for the person."""
+    allowed = model.panel.locator(".nbc-allowed")
+    allowed.click()
+    expect(allowed).to_be_hidden()
+    change = {"cell": model.id(2), "old": "x = 2", "source": "x = 22"}
+    model.begin("edit_notebook", change="replace", run=True, **change)
+    card = model.panel.locator("[data-ticket]")
+    expect(card).to_contain_text("+x = 22")
+    card.get_by_role("button", name="Approve", exact=True).click()
+    assert model.told().startswith(f"changed cell 3 of 10, id {model.id(2)[:8]}\n")
+    say(model.panel, "/allow all")
+    expect(allowed).to_be_visible()
+
+
+def test_what_a_model_meets_in_notebook_7(
+    in_notebook_7: Callable[..., Model], lab: Lab
+) -> None:
+    edited = [f"# cell {n}\nx = 1" for n in range(3)]
+    cells = (MODEL, *edited, FAILS, SHOWS, ASKS, ENDLESS, "saved = 1", SLOW)
+    model = in_notebook_7(*cells, hostile=8)
+    outputs = model.page.locator(".jp-Notebook .jp-Cell").nth(7)
+
+    words_of_the_person_stay(model)
+    what_is_allowed_ends_by_a_click(model)
 
     # What runs put out
     told = model.run(4)
