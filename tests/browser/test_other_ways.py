@@ -225,7 +225,7 @@ def test_a_message_and_a_tools_output_are_excluded_and_included_again(
 
 def tokens_of(meter: Locator) -> int:
     """Tokens of the context, from the title of the meter."""
-    text = (meter.get_attribute("title") or "").rpartition("context has ")[2]
+    text = (meter.get_attribute("title") or "").rpartition("context uses ")[2]
     return int(text.partition(" ")[0].replace(",", ""))
 
 
