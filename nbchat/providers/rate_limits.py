@@ -287,8 +287,9 @@ class Limiter:
         with self._lock:
             now = self.now()
             if self._shared is not None and self._pace.is_limited:
-                self._unshared.append(started)
-            self._pace = self._pace.after_answer(now, started)
+                self._unshared.append(started)  # else it would undo what others changed
+            else:
+                self._pace = self._pace.after_answer(now, started)
             found = allowances(headers, started)
             for name, each in found.items():
                 allowance = each.with_rate_of(self._allowances.get((model, name)))
@@ -333,11 +334,11 @@ class Limiter:
 
         def changed(shared: Pace) -> Pace:
             is_known = shared.learned_at and not shared.is_forgotten(now)
-            if not is_known or shared.learned_at < own.learned_at:
-                return change(own)
+            is_old = not is_known or shared.learned_at < own.learned_at
+            pace = own if is_old else shared
             for started in answered:
-                shared = shared.after_answer(now, started)
-            return change(shared)
+                pace = pace.after_answer(now, started)
+            return change(pace)
 
         if self._shared is not None and now >= self._shared_again_at:
             try:
@@ -348,8 +349,7 @@ class Limiter:
             else:
                 self._unshared = []
                 return
-        self._unshared = []
-        self._pace = change(self._pace)
+        self._pace, self._unshared = changed(own), []
 
 
 def _steady_clock() -> Callable[[], float]:
