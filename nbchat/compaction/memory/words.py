@@ -114,7 +114,15 @@ def last_line(text: str) -> str:
     """The last line of a text that has words, as far as it is shown."""
     lines = (" ".join(line.split()) for line in reversed(text.splitlines()[-20:]))
     found = next((line for line in lines if any(map(str.isalnum, line))), "")
-    return found[-QUESTION_CHARACTERS:]
+    return _end(found, QUESTION_CHARACTERS)
+
+
+def _end(text: str, most_characters: int) -> str:
+    """The last words of a text, whole where it has spaces."""
+    if len(text) <= most_characters or not most_characters:
+        return text[:most_characters]
+    cut = text[-most_characters:]
+    return cut.partition(" ")[2] or cut
 
 
 def _line(message: _Message, lengths: _Lengths, dropped: Collection[str]) -> Line:
@@ -133,7 +141,7 @@ def _shown(message: _Message, lengths: _Lengths) -> str:
         text = _cut(text, most_words, f" [... {words:,} words; {position}] ").strip()
     is_short = words < SHORT_WORDS
     is_needed = most_words > ONLY_QUESTIONS or _QUESTION.search(question)
-    asked = question[-most_characters:] if most_characters and is_needed else ""
+    asked = _end(question, most_characters) if is_needed else ""
     before = f"(assistant: {asked}) " if asked and is_short else ""
     return "- " + f"{before}{text}".replace("\n", "\n  ")
 

@@ -121,5 +121,10 @@ def test_a_text_without_words_has_no_last_line(text: str):
     assert last_line(text) == ""
 
 
+def test_the_last_line_begins_with_a_whole_word_where_it_has_spaces():
+    assert last_line("number " * 40).startswith("number ")
+    assert last_line("看" * 300) == "看" * 200
+
+
 def test_the_last_line_is_bounded():
     assert len(last_line("word " * 1_000)) == 200
