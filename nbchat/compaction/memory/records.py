@@ -10,11 +10,11 @@ has no id stands below the call that returned it. A newer result of the same too
 replaces an object; another tool's result updates the fields that it has.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from nbchat.compaction.exact_json import Number, written
 from nbchat.compaction.memory.calls import (
@@ -64,6 +64,8 @@ FEW = 5
 RETURNED = "returned"
 """The field of what a call returned in words."""
 
+Made = TypeVar("Made")
+
 Key = tuple[str, str, str]
 """Kind, field and value of an id; or nothing, nothing, and the digest of a call."""
 
@@ -80,9 +82,9 @@ class Record:
     """The index in the transcript of each value."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Object:
-    """An object in its newest state."""
+    """An object in its newest state, and what was written of it."""
 
     tool: str
     scope: str
@@ -104,6 +106,35 @@ class _Object:
     """
     is_narrow: bool = False
     """True if only those fields are shown that tools take."""
+    _made: dict[str, tuple[object, Any]] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
+
+    def once(self, name: str, of: object, make: Callable[[], Made]) -> Made:
+        """What was made of the object and of the same other things before.
+
+        So a compaction writes only what is new or changed.
+        """
+        if name not in self._made or self._made[name][0] != of:
+            self._made[name] = of, make()
+        made: Made = self._made[name][1]
+        return made
+
+    @cached_property
+    def table(self) -> Hashable:
+        """The same for all objects of one table."""
+        return self.label or self.scope, frozenset(self.fields), self.is_narrow
+
+    @cached_property
+    def nodes(self) -> dict[str, list[Node]]:
+        """The objects in each field that has some."""
+        found = ((name, _nodes(value)) for name, value in self.fields.items())
+        return {name: nodes for name, nodes in found if nodes}
+
+    @cached_property
+    def newest(self) -> int:
+        """The index in the transcript of its newest value."""
+        return max(self.positions.values(), default=0)
 
     def updated(self, newer: "_Object") -> "_Object":
         """With the fields that another result has of it."""
@@ -114,7 +145,7 @@ class _Object:
             read_at=newer.read_at,
         )
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The value by which it is known; empty where it has none."""
         return plain_text(self.fields[self.label]) if self.label else ""
@@ -186,15 +217,17 @@ class Records:
         Only the newest `wide_share` of the objects have all their fields; of the others
         there are ids, and what arguments of tools are called.
         """
-        tables: dict[object, list[tuple[int, _Object]]] = {}
+        tables: dict[Hashable, list[tuple[int, _Object]]] = {}
+        taken = len(self._argument_names)  # names are only added
         narrow = len(self._kept) - round(len(self._kept) * wide_share)
         for order, objects in enumerate(self._kept.values()):
             for number, found in enumerate(objects):
                 if found.is_in_words:
                     continue
-                each = self._narrowed(found) if order < narrow else found
-                kind = each.label or each.scope, frozenset(each.fields), each.is_narrow
-                tables.setdefault(kind, []).append((number, each))
+                each = found
+                if order < narrow:
+                    each = found.once("narrow", taken, partial(self._narrowed, found))
+                tables.setdefault(each.table, []).append((number, each))
         groups: dict[str, list[Line]] = {}
         for table in tables.values():
             for line in self._lines_of(table):
@@ -207,8 +240,8 @@ class Records:
             name: value
             for name, value in each.fields.items()
             if name == each.label
-            or any(self._is_taken(n) for node in _nodes(value) for n in node)
-            or (not _nodes(value) and self._is_taken(name))
+            or any(self._is_taken(n) for node in each.nodes.get(name, ()) for n in node)
+            or (name not in each.nodes and self._is_taken(name))
         }
         return replace(each, fields=fields, is_narrow=True) if fields else each
 
@@ -224,49 +257,44 @@ class Records:
         columns = self._columns([each for _, each in table])
         if not columns:
             return
-        rows = _longest_last(
-            [[self._cell(each, column) for column in columns] for _, each in table]
-        )
-        first = int(bool(table[0][1].label))
-        pieces = _pieces(rows, first)
+        rows = _longest_last([self._row(each, columns) for _, each in table])
+        pieces = _pieces(rows, int(bool(table[0][1].label)))
         for (number, each), row in zip(table, rows, strict=True):
-            note = self._note(each)
-            for start, stop in pieces:
-                count = number
-                for cells in _parts(row[start:stop]):
-                    weight = min(FEW - count, 0)
-                    yield _line(each, [*row[:first], *cells], note, weight)
-                    count += max((len(cell.parts) for cell in cells), default=0)
+            layout = row, pieces, number, self._note(each)
+            yield from each.once("lines", layout, partial(_lines, each, *layout))
 
-    def _columns(self, objects: Sequence[_Object]) -> list["_Column"]:
+    def _columns(self, objects: Sequence[_Object]) -> tuple["_Column", ...]:
         """The columns of a table: the id, what tools ask for, the rest."""
-        label, first = objects[0].label, objects[0].fields
-        values = {name: [each.fields[name] for each in objects] for name in first}
+        label = objects[0].label
         is_shown = self._is_taken if objects[0].is_narrow else None
         columns = [
-            _column(name, each, is_shown)
-            for name, each in values.items()
-            if any(value is not None for value in each)
+            _column(name, objects, is_shown)
+            for name in objects[0].fields
+            if any(each.fields[name] is not None for each in objects)
         ]
 
         def rank(each: _Column) -> tuple[bool, bool]:
             return each.name != label, not self._is_asked_for(each)
 
-        return sorted(columns, key=rank)
+        return tuple(sorted(columns, key=rank))
 
     def _is_asked_for(self, column: "_Column") -> bool:
         """True if tools take such values: ids, and what arguments are called."""
         names = (column.name, *column.fields)
         return any(is_id(name) or name in self._argument_names for name in names)
 
-    def _cell(self, each: _Object, column: "_Column") -> "_Cell":
-        value = each.fields[column.name]
-        if not column.fields or not (nodes := _nodes(value)):
-            return _plain_cell(column, value)
-        position = each.positions[column.name]
-        return _cell_of_nodes(
-            column, nodes, [self._old_fields(node, position) for node in nodes]
-        )
+    def _row(self, each: _Object, columns: tuple["_Column", ...]) -> "_Row":
+        """The cells of an object, without what newer objects say of those in it."""
+        old = {
+            name: [
+                self._old_fields(node, each.positions[name])
+                for node in each.nodes[name]
+            ]
+            for name, fields in columns
+            if fields and name in each.nodes
+        }
+        layout = columns, old
+        return each.once("row", layout, partial(_cells, each, *layout))
 
     def _old_fields(self, node: Node, position: int) -> set[str]:
         """The fields of an inner object of which its own row has a newer state."""
@@ -283,7 +311,7 @@ class Records:
     def _note(self, each: _Object) -> str:
         """The action that was asked for with its id after it was read."""
         tool, position = self._acts.get(each.id, ("", -1))
-        is_old = position > max(each.positions.values(), default=0)
+        is_old = position > each.newest
         return f"(before {tool})" if each.label and is_old else ""
 
 
@@ -465,38 +493,46 @@ class _Column(NamedTuple):
         return f"{shown_name(self.name)} ({inner})" if inner else shown_name(self.name)
 
 
-class _Cell(NamedTuple):
+@dataclass(frozen=True)
+class _Cell:
     """A field of one object: one text, or one for each object or item in it."""
 
     column: _Column
     parts: tuple[Written, ...]
     separator: str = ", "
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Characters of all parts."""
         return sum(len(part.text) + len(self.separator) for part in self.parts)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """All parts."""
         return self.separator.join(part.text for part in self.parts)
 
 
+_Row = tuple[_Cell, ...]
+
+_Piece = tuple[int, int]
+"""The first of the columns that stand together on a line, and where the next begin."""
+
+
 def _column(
-    name: str, values: Sequence[Any], is_shown: Callable[[str], bool] | None
+    name: str, objects: Sequence[_Object], is_shown: Callable[[str], bool] | None
 ) -> _Column:
     """A column of a table, with the names of inner fields where they are regular.
 
     `is_shown` tells which inner fields are shown, if not all are.
     """
-    full = [value for value in values if value not in (None, [], {})]
-    nodes = [node for value in full for node in _nodes(value)]
+    found = [each.nodes[name] for each in objects if name in each.nodes]
+    nodes = [node for each in found for node in each]
     fields = tuple(dict.fromkeys(field for node in nodes for field in node))
     if nodes and is_shown:
         return _Column(name, tuple(filter(is_shown, fields)))
     has_more_gaps = len(fields) * len(nodes) > 2 * sum(map(len, nodes))
-    if has_more_gaps or not all(_nodes(value) for value in full):
+    full = sum(each.fields[name] not in (None, [], {}) for each in objects)
+    if has_more_gaps or len(found) < full:
         return _Column(name)
     return _Column(name, fields)
 
@@ -509,6 +545,18 @@ def _nodes(value: Any) -> list[Node]:
         return [with_key(name, each) for name, each in value.items()]
     nodes = value if isinstance(value, list) else [value]
     return nodes if all(isinstance(each, dict) and each for each in nodes) else []
+
+
+def _cells(
+    each: _Object, columns: Iterable[_Column], old: Mapping[str, Sequence[set[str]]]
+) -> _Row:
+    """The cells of an object; `old` has the fields of which others are newer."""
+    return tuple(
+        _cell_of_nodes(column, each.nodes[column.name], old[column.name])
+        if column.name in old
+        else _plain_cell(column, each.fields[column.name])
+        for column in columns
+    )
 
 
 def _plain_cell(column: _Column, value: Any) -> _Cell:
@@ -541,19 +589,19 @@ def _written(value: Any, path: str) -> Written:
     return Written(writer.text(value, path), tuple(writer.leaves))
 
 
-def _longest_last(rows: Sequence[Sequence[_Cell]]) -> list[list[_Cell]]:
+def _longest_last(rows: Sequence[_Row]) -> list[_Row]:
     """Rows with the columns at the end that need lines of their own."""
     sizes = _sizes(rows)
     order = sorted(range(len(sizes)), key=lambda at: sizes[at] > LINE_LENGTH)
-    return [[row[at] for at in order] for row in rows]
+    return [tuple(row[at] for at in order) for row in rows]
 
 
-def _sizes(rows: Sequence[Sequence[_Cell]]) -> list[int]:
+def _sizes(rows: Sequence[_Row]) -> list[int]:
     """The characters of the longest cell of each column."""
     return [max(cell.size for cell in cells) for cells in zip(*rows, strict=True)]
 
 
-def _pieces(rows: Sequence[Sequence[_Cell]], first: int) -> list[tuple[int, int]]:
+def _pieces(rows: Sequence[_Row], first: int) -> list[_Piece]:
     """Which columns stand together on a line: all, or as many as it has room for."""
     sizes, found, start = _sizes(rows), [], first
     for at in range(first + 1, len(sizes)):
@@ -572,11 +620,26 @@ def _parts(cells: Sequence[_Cell]) -> Iterator[Sequence[_Cell]]:
     size = 0
     for part in cells[0].parts:
         if taken and size + len(part.text) > LINE_LENGTH:
-            yield [cells[0]._replace(parts=tuple(taken))]
+            yield [replace(cells[0], parts=tuple(taken))]
             taken, size = [], 0
         taken.append(part)
         size += len(part.text)
-    yield [cells[0]._replace(parts=tuple(taken))]
+    yield [replace(cells[0], parts=tuple(taken))]
+
+
+def _lines(
+    each: _Object, row: _Row, pieces: Iterable[_Piece], number: int, note: str
+) -> list[Line]:
+    """The lines of one object, one for each piece or part of a cell, with its id."""
+    first = row[: int(bool(each.label))]
+    lines = []
+    for start, stop in pieces:
+        count = number
+        for cells in _parts(row[start:stop]):
+            weight = min(FEW - count, 0)
+            lines.append(_line(each, [*first, *cells], note, weight))
+            count += max((len(cell.parts) for cell in cells), default=0)
+    return lines
 
 
 def _line(each: _Object, row: Sequence[_Cell], note: str, weight: int) -> Line:
