@@ -15,6 +15,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple
@@ -137,7 +138,7 @@ class Calls:
         return [*_lines(actions, ACTIONS), *_lines(look_ups, LOOK_UPS)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Made:
     """Equal calls, as they are shown."""
 
@@ -149,19 +150,26 @@ class _Made:
     is_look_up: bool
     count: int = 1
 
-    def facts(self) -> Iterator[Fact]:
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
         """The values of the arguments, and the words that came back."""
         entity = shown_call(self.tool, self.arguments)
-        for _, argument in self.arguments:
-            for path, value in argument.leaves:
-                yield Fact(entity, path, value, self.position)
-        for _, value in self.outcome.leaves:
-            yield Fact(entity, "returned", value, self.result_position or 0)
+        asked = (
+            Fact(entity, path, value, self.position)
+            for _, argument in self.arguments
+            for path, value in argument.leaves
+        )
+        returned = (
+            Fact(entity, "returned", value, self.result_position or 0)
+            for _, value in self.outcome.leaves
+        )
+        return *asked, *returned
 
-    def names(self) -> Iterator[str]:
+    @cached_property
+    def names(self) -> tuple[str, ...]:
         """The values by which messages and later calls may refer to it."""
-        for _, argument in self.arguments:
-            yield from (leaf.value for leaf in argument.leaves if leaf.is_name)
+        leaves = (leaf for _, argument in self.arguments for leaf in argument.leaves)
+        return tuple(leaf.value for leaf in leaves if leaf.is_name)
 
     def argument(self, name: str) -> str:
         """An argument as it is shown, with the number of calls that had it."""
@@ -171,6 +179,10 @@ class _Made:
     def times(self) -> str:
         """How often it was called, if not once."""
         return f" ({self.count:,} times)" if self.count > 1 else ""
+
+    def others(self, name: str) -> tuple[str, ...]:
+        """The arguments but one, as they are shown."""
+        return tuple(each.text for other, each in self.arguments if other != name)
 
     def without(self, name: str) -> str:
         """The call without one of its arguments."""
@@ -296,17 +308,17 @@ def _lines(made: Sequence[_Made], group: str) -> list[Line]:
 def _shared(made: Sequence[_Made], group: str) -> Iterator[Line]:
     """The lines of calls of one tool with the same outcome."""
     names = [name for name, _ in made[0].arguments] if len(made) > 1 else []
-    groups: dict[str, list[_Made]] = {}
+    groups: dict[tuple[str, ...], list[_Made]] = {}
     chosen = ""
     for name in names:
-        found: dict[str, list[_Made]] = defaultdict(list)
+        found: dict[tuple[str, ...], list[_Made]] = defaultdict(list)
         for each in made:
-            found[each.without(name)].append(each)
+            found[each.others(name)].append(each)
         if not groups or len(found) < len(groups):
             chosen, groups = name, found
-    for start, alike in groups.items() or [("", list(made))]:
-        if len(alike) > 1 and start:
-            yield from _lines_of_shared(start, chosen, alike, group)
+    for alike in groups.values() or [list(made)]:
+        if len(alike) > 1 and groups:
+            yield from _lines_of_shared(chosen, alike, group)
         else:
             yield from (_line(each, group) for each in alike)
 
@@ -317,10 +329,9 @@ def _line(made: _Made, group: str) -> Line:
     return _line_of([made], text, group)
 
 
-def _lines_of_shared(
-    start: str, name: str, made: Iterable[_Made], group: str
-) -> Iterator[Line]:
+def _lines_of_shared(name: str, made: Sequence[_Made], group: str) -> Iterator[Line]:
     """Calls that differ in one argument, as many on a line as it has room for."""
+    start = made[0].without(name)
     taken: list[_Made] = []
     size = 0
     for each in made:
@@ -342,8 +353,8 @@ def _shared_line(start: str, name: str, made: Sequence[_Made], group: str) -> Li
 def _line_of(made: Sequence[_Made], text: str, group: str) -> Line:
     newest = max(made, key=lambda each: each.position)
     position = newest.result_position
-    facts = [fact for each in made for fact in each.facts()]
-    names = dict.fromkeys(name for each in made for name in each.names())
+    facts = [fact for each in made for fact in each.facts]
+    names = dict.fromkeys(name for each in made for name in each.names)
     return Line(
         text,
         newest.position if position is None else position,
