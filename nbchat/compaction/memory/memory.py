@@ -59,7 +59,7 @@ desks need records and calls; each kind leaves the other's share to the rest. Wh
 exchanges have one line each, older answers may take as much as work and records. The
 newest messages take what is left in any case, so their own share is small."""
 
-WIDE_SHARES = (0.25, 0.0)
+WIDE_SHARES = (0.0, 0.25)
 """Shares of the records, the newest, that have all their fields where not all fit: the
 others are cut to what tools take before any is left out."""
 
@@ -327,12 +327,12 @@ class _Packing:
 
     def _shorter_records(self, most: int) -> list[Line]:
         """Records of which as many as fit have all their fields."""
-        lines: list[Line] = []
-        for share in WIDE_SHARES:
-            lines = self._reading.records.lines(share)
-            if self._size("records", lines) <= most:
-                break
-        return lines
+        records, (least, more) = self._reading.records, WIDE_SHARES
+        lines = records.lines(least)
+        if self._size("records", lines) > most:
+            return lines
+        wider = records.lines(more)
+        return wider if self._size("records", wider) <= most else lines
 
     def _add_fitting(self, name: str, lines: Sequence[Line], most: int) -> None:
         kept = fitting(

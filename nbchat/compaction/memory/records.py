@@ -115,9 +115,10 @@ class _Object:
 
         So a compaction writes only what is new or changed.
         """
-        if name not in self._made or self._made[name][0] != of:
-            self._made[name] = of, make()
-        made: Made = self._made[name][1]
+        before = self._made.get(name)
+        if before is None or before[0] != of:
+            before = self._made[name] = of, make()
+        made: Made = before[1]
         return made
 
     @cached_property
@@ -290,7 +291,7 @@ class Records:
                 self._old_fields(node, each.positions[name])
                 for node in each.nodes[name]
             ]
-            for name, fields in columns
+            for name, fields in (columns if each.nodes else ())
             if fields and name in each.nodes
         }
         layout = columns, old
@@ -589,10 +590,12 @@ def _written(value: Any, path: str) -> Written:
     return Written(writer.text(value, path), tuple(writer.leaves))
 
 
-def _longest_last(rows: Sequence[_Row]) -> list[_Row]:
+def _longest_last(rows: Sequence[_Row]) -> Sequence[_Row]:
     """Rows with the columns at the end that need lines of their own."""
-    sizes = _sizes(rows)
-    order = sorted(range(len(sizes)), key=lambda at: sizes[at] > LINE_LENGTH)
+    is_long = [size > LINE_LENGTH for size in _sizes(rows)]
+    if not any(is_long):
+        return rows
+    order = sorted(range(len(is_long)), key=is_long.__getitem__)
     return [tuple(row[at] for at in order) for row in rows]
 
 

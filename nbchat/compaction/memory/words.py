@@ -10,6 +10,8 @@ the first and the newest stay.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 from nbchat.compaction.memory.lines import Line
 from nbchat.compaction.shortening import within
@@ -50,8 +52,24 @@ _QUESTION = re.compile("[?\uff1f\u061f]")
 
 _Lengths = tuple[int, int]
 
-_Message = tuple[int, Entry, str]
-"""A position, the message there, and the question before it."""
+
+@dataclass(frozen=True)
+class _Message:
+    """A message of the person, and what it may answer."""
+
+    position: int
+    entry: Entry
+    question: str
+
+    @cached_property
+    def text(self) -> str:
+        """What was typed, and the beginnings of what was pasted."""
+        return "".join(_parts(self.entry, self.position)).strip()
+
+    @cached_property
+    def words(self) -> int:
+        """How many words the text has."""
+        return len(self.text.split())
 
 
 class Words:
@@ -69,7 +87,7 @@ class Words:
         elif entry.is_rules:
             return  # they stand in a part of their own
         elif entry.is_of_user and (entry.content.strip() or entry.is_attachment):
-            self._messages.append((position, entry, self._question))
+            self._messages.append(_Message(position, entry, self._question))
             if entry.is_prompt:
                 self._question = ""
 
@@ -107,7 +125,7 @@ class Words:
     @property
     def positions(self) -> list[int]:
         """Where the messages are in the transcript."""
-        return [position for position, _, _ in self._messages]
+        return [message.position for message in self._messages]
 
 
 def last_line(text: str) -> str:
@@ -126,20 +144,20 @@ def _end(text: str, most_characters: int) -> str:
 
 
 def _line(message: _Message, lengths: _Lengths, dropped: Collection[str]) -> Line:
-    return Line(_marked(_shown(message, lengths), dropped), message[0])
+    return Line(_marked(_shown(message, lengths), dropped), message.position)
 
 
 def _shown(message: _Message, lengths: _Lengths) -> str:
     """A message as one line of the list; its own lines are indented below it."""
-    position, entry, question = message
+    entry, text, question = message.entry, message.text, message.question
     most_words, most_characters = lengths
     if entry.is_attachment:
-        return f"- [{entry.tool_name} {position}: {_one_line(entry.content)}]"
-    text = "".join(_parts(entry, position)).strip()
-    words = len(text.split())
-    if words > most_words:
-        text = _cut(text, most_words, f" [... {words:,} words; {position}] ").strip()
-    is_short = words < SHORT_WORDS
+        name = f"{entry.tool_name} {message.position}"
+        return f"- [{name}: {_one_line(entry.content)}]"
+    if message.words > most_words:
+        gap = f" [... {message.words:,} words; {message.position}] "
+        text = _cut(text, most_words, gap).strip()
+    is_short = message.words < SHORT_WORDS
     is_needed = most_words > ONLY_QUESTIONS or _QUESTION.search(question)
     asked = _end(question, most_characters) if is_needed else ""
     before = f"(assistant: {asked}) " if asked and is_short else ""
@@ -170,6 +188,8 @@ def _cut(text: str, most: int, gap: str) -> str:
 
 
 def _marked(text: str, dropped: Collection[str]) -> str:
+    if not dropped:
+        return text
     plain = _one_line(text)
     is_dropped = any(_one_line(each) in plain for each in dropped)
     return text + DROPPED if is_dropped else text
