@@ -619,6 +619,35 @@ def test_every_line_states_what_the_transcript_states(
         assert_rows_are_true(records.rows(), calls)
 
 
+@pytest.mark.parametrize("kind", [Transcripts, ShapedTranscripts])
+def test_lines_written_after_each_call_are_those_written_at_once(
+    kind: type[Transcripts],
+):
+    for seed in range(6):
+        calls = list(calls_of(kind(Random(seed)).build(20)))
+        stepwise = Records()
+        for call in calls:
+            stepwise.read_call(call)
+            stepwise.lines(0.25)
+            stepwise.lines()
+        for share in (0.0, 0.25, 1.0):
+            assert stepwise.lines(share) == records_of(*calls).lines(share)
+
+
+def test_only_records_that_changed_are_written_again():
+    records = records_of(*(made("get", {"order_id": f"W{n}"}) for n in range(9)))
+    before = records.lines()
+    records.read_call(made("get", {"order_id": "W9"}))
+    records.read_call(made("close", "", order_id="W3"))
+    after = records.lines()
+    assert [line.text for line in after] == [
+        *("W0", "W1", "W2", "W3 | (before close)"),
+        *(f"W{n}" for n in range(4, 10)),
+    ]
+    written = [line for line in after if not any(line is each for each in before)]
+    assert written == [after[3], after[9]]
+
+
 def assert_rows_are_true(rows: Sequence[Record], calls: Sequence[Call]) -> None:
     for row in rows:
         for name, text in row.values.items():
