@@ -59,9 +59,9 @@ desks need records and calls; each kind leaves the other's share to the rest. Wh
 exchanges have one line each, older answers may take as much as work and records. The
 newest messages take what is left in any case, so their own share is small."""
 
-WIDE_SHARES = (0.0, 0.25)
-"""Shares of the records, the newest, that have all their fields where not all fit: the
-others are cut to what tools take before any is left out."""
+WIDE_SHARE = 0.25
+"""Share of the records, the newest, that have all their fields where not all fit: the
+others are cut to what tools take, and then all are, before any is left out."""
 
 UNLIMITED = 10**9
 """Demand of the newest messages: there are always more."""
@@ -315,7 +315,7 @@ class _Packing:
             "variables": [Line(text, None) for text in material.variables],
             "work": reading.work.lines(),
             "calls": reading.calls.lines(),
-            "records": reading.records.lines(),
+            "records": self._records(),
             "answers": older_answers(
                 reading.entries, material.bullets, material.summary
             ),
@@ -325,14 +325,24 @@ class _Packing:
     def _needed(self) -> dict[str, int]:
         return {name: self._size(name, each) for name, each in self._offered.items()}
 
+    def _records(self) -> list[Line]:
+        """Records with all their fields, unless they do not fit without these."""
+        least = self._least_records
+        has_room = self._size("records", least) <= self._left
+        return self._reading.records.lines() if has_room else least
+
+    @cached_property
+    def _least_records(self) -> list[Line]:
+        """Records with their ids and what tools take."""
+        return self._reading.records.lines(0.0)
+
     def _shorter_records(self, most: int) -> list[Line]:
         """Records of which as many as fit have all their fields."""
-        records, (least, more) = self._reading.records, WIDE_SHARES
-        lines = records.lines(least)
-        if self._size("records", lines) > most:
-            return lines
-        wider = records.lines(more)
-        return wider if self._size("records", wider) <= most else lines
+        if self._size("records", self._least_records) <= most:
+            lines = self._reading.records.lines(WIDE_SHARE)
+            if self._size("records", lines) <= most:
+                return lines
+        return self._least_records
 
     def _add_fitting(self, name: str, lines: Sequence[Line], most: int) -> None:
         kept = fitting(
