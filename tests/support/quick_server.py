@@ -3,12 +3,14 @@
     python tests/support/quick_server.py [--calls 2] [--seconds 0.1]
 
 Prints its port. It calls each offered tool in turn, up to `--calls`, and then answers
-with a decision about the ticket of the first message; `--seconds` is the time it takes.
+with a decision about the ticket of the newest message; `--seconds` is the time it takes.
+A request for a summary gets one that names the newest tickets.
 """
 
 import argparse
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,20 +42,35 @@ def quick_server(*, calls: int = 0, seconds: float = 0.0) -> Iterator[str]:
 def answer_to(asked: Json, calls: int) -> tuple[Json, str]:
     """A message and why it ended."""
     messages, tools = asked["messages"], asked.get("tools") or []
-    text = next(each["content"] for each in messages if each["role"] == "user")
-    done = sum(each["role"] == "tool" for each in messages)
+    text = [each["content"] for each in messages if each["role"] == "user"][-1]
+    if text.endswith("inside <summary></summary>."):
+        return {"role": "assistant", "content": summary_of(messages)}, "stop"
+    ticket = [text[:5], *re.findall(r"\bT\d{4}\b", text)][-1]
+    newest = messages[-1].get("tool_call_id", "_-1")
+    done = int(newest.rpartition("_")[2]) + 1
     if done < min(calls, len(tools)):
-        called = {"name": tools[done]["function"]["name"]}
-        called["arguments"] = json.dumps({"ticket": text[:5]})
-        call = {"id": f"call_{text[:8]}_{done}", "type": "function", "function": called}
+        function = tools[done]["function"]
+        names = function["parameters"]["properties"]
+        arguments = {n: ticket if "ticket" in n else "card" for n in names}
+        called = {"name": function["name"], "arguments": json.dumps(arguments)}
+        tool_id = f"call_{ticket}_{len(messages)}_{done}"
+        call = {"id": tool_id, "type": "function", "function": called}
         return {
             "role": "assistant",
             "content": None,
             "tool_calls": [call],
         }, "tool_calls"
     category = next((each for each in ("card", "transfer") if each in text), "other")
-    decided = json.dumps({"category": category, "ticket": text[:5]})
+    decided = json.dumps({"category": category, "ticket": ticket})
     return {"role": "assistant", "content": decided}, "stop"
+
+
+def summary_of(messages: Json) -> str:
+    """A summary that names the newest tickets of a conversation."""
+    names = list(dict.fromkeys(re.findall(r"\bT\d{4}\b", json.dumps(messages))))
+    return (
+        f"<summary>\nTickets {', '.join(names[-20:])} were decided: card.\n</summary>"
+    )
 
 
 def body_of(asked: Json, calls: int, size: int) -> tuple[bytes, bytes]:
