@@ -459,7 +459,7 @@ class _Run:
     def _final(self, reply: Reply) -> Entry:
         """The entry of a true summary; keeps another one as a draft and refuses it."""
         text = self._checked(reply)
-        if self._has_many_values and not any(map(_is_telling, values(text))):
+        if not any(map(_is_telling, values(text))) and self._has_many_values:
             raise CompactionError(
                 NO_VALUES,
                 "the summary has no name, number or identifier of the conversation",
