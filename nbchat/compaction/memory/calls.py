@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from nbchat.compaction.exact_json import Number
-from nbchat.compaction.memory.lines import NAME_LENGTH, Call, Line
+from nbchat.compaction.memory.lines import NAME_LENGTH, Call, Line, Source
 from nbchat.compaction.memory.result_tables import (
     Node,
     Siblings,
@@ -139,7 +139,7 @@ class Calls:
 
 
 @dataclass(frozen=True)
-class _Made:
+class _Made(Source):
     """Equal calls, as they are shown."""
 
     tool: str
@@ -324,30 +324,38 @@ def _shared(made: Sequence[_Made], group: str) -> Iterator[Line]:
 
 
 def _line(made: _Made, group: str) -> Line:
-    call = shown_call(made.tool, made.arguments)
-    text = f"{call}{made.times} → {made.outcome.text}"
-    return _line_of([made], text, group)
+    def written() -> Line:
+        call = shown_call(made.tool, made.arguments)
+        text = f"{call}{made.times} → {made.outcome.text}"
+        return _line_of([made], text, group)
+
+    return made.once("own line", group, written)
 
 
 def _lines_of_shared(name: str, made: Sequence[_Made], group: str) -> Iterator[Line]:
     """Calls that differ in one argument, as many on a line as it has room for."""
-    start = made[0].without(name)
     taken: list[_Made] = []
     size = 0
     for each in made:
         length = len(each.argument(name)) + len(" | ")
         if taken and size + length > LINE_LENGTH:
-            yield _shared_line(start, name, taken, group)
+            yield _shared_line(name, tuple(taken), group)
             taken, size = [], 0
         taken.append(each)
         size += length
-    yield _shared_line(start, name, taken, group)
+    yield _shared_line(name, tuple(taken), group)
 
 
-def _shared_line(start: str, name: str, made: Sequence[_Made], group: str) -> Line:
-    values = " | ".join(each.argument(name) for each in made)
-    text = f"{start} {shown_name(name)}: {values} → {made[0].outcome.text}"
-    return _line_of(made, text, group)
+def _shared_line(name: str, made: tuple[_Made, ...], group: str) -> Line:
+    first, *others = made
+
+    def written() -> Line:
+        values = " | ".join(each.argument(name) for each in made)
+        start, outcome = first.without(name), first.outcome.text
+        text = f"{start} {shown_name(name)}: {values} → {outcome}"
+        return _line_of(made, text, group)
+
+    return first.once("shared line", (name, others, group), written)
 
 
 def _line_of(made: Sequence[_Made], text: str, group: str) -> Line:

@@ -5,10 +5,10 @@ place of the transcript says; nothing in it is concluded.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from nbchat.compaction.exit_status import ends_in_failure, reports_failure
 from nbchat.compaction.memory.result_tables import Node, read_result
@@ -19,6 +19,8 @@ NAME_LENGTH = 200
 
 LEAST_LINE = 4
 """Tokens that no line is shorter than: with fewer left none is tried."""
+
+Made = TypeVar("Made")
 
 _WORD = re.compile(r"[^\s,;()\[\]{}\"'<>|=`*]{1,200}")
 _EDGES = ".:!?#$@/-"
@@ -53,7 +55,7 @@ class Call:
         return self.is_error or ends_in_failure(self.result)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Line:
     """A line that a part offers."""
 
@@ -69,6 +71,30 @@ class Line:
     weight: int = 0
     """Decides between lines that are equally new and equally used."""
 
+    @cached_property
+    def plain_names(self) -> tuple[tuple[str, ...], ...]:
+        """The words of each name, as `Uses` knows them."""
+        return tuple(tuple(_plain_words(name[:NAME_LENGTH])) for name in self.names)
+
+
+class Source:
+    """A value of which lines are written, and what was written of it."""
+
+    def once(self, name: str, of: object, make: Callable[[], Made]) -> Made:
+        """What was made of this value and of the same other things before.
+
+        So a compaction writes only what is new or changed.
+        """
+        before = self._made.get(name)
+        if before is None or before[0] != of:
+            before = self._made[name] = of, make()
+        made: Made = before[1]
+        return made
+
+    @cached_property
+    def _made(self) -> dict[str, tuple[object, Any]]:
+        return {}
+
 
 class Uses:
     """Where people and calls named each word last."""
@@ -79,13 +105,22 @@ class Uses:
 
     def add(self, text: str, position: int) -> None:
         """Read the words of a person's message or of a call's arguments."""
-        for word in _WORD.findall(text):
-            self._last[plain_name(word)] = position
+        self._last.update(dict.fromkeys(_plain_words(text), position))
 
-    def last(self, name: str) -> int:
-        """Index at which all words of a name were named last; -1 if never."""
-        words = [plain_name(word) for word in _WORD.findall(name[:NAME_LENGTH])]
-        return min((self._last.get(word, -1) for word in words), default=-1)
+    def last(self, line: Line) -> int:
+        """Index at which all words of one of its names were named last; -1 if never."""
+        last = self._last
+        return max(
+            (
+                min((last.get(word, -1) for word in words), default=-1)
+                for words in line.plain_names
+            ),
+            default=-1,
+        )
+
+
+def _plain_words(text: str) -> Iterator[str]:
+    return map(plain_name, _WORD.findall(text))
 
 
 def plain_name(word: str) -> str:
@@ -133,7 +168,7 @@ def _ranked(lines: Sequence[Line], uses: Uses, summary: str) -> list[int]:
         return lines[index].weight
 
     def last_use(index: int) -> tuple[int, int, tuple[int, int, int]]:
-        last = max((uses.last(name) for name in lines[index].names), default=-1)
+        last = uses.last(lines[index])
         is_used = last > (lines[index].position or 0)
         return -last if is_used else 1, -weight(index), age(index)
 

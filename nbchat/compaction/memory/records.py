@@ -11,10 +11,10 @@ replaces an object; another tool's result updates the fields that it has.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from nbchat.compaction.exact_json import Number, written
 from nbchat.compaction.memory.calls import (
@@ -36,7 +36,7 @@ from nbchat.compaction.memory.calls import (
     words_of,
     written_arguments,
 )
-from nbchat.compaction.memory.lines import Call, Line
+from nbchat.compaction.memory.lines import Call, Line, Source
 from nbchat.compaction.memory.result_tables import (
     KEY,
     Node,
@@ -64,8 +64,6 @@ FEW = 5
 RETURNED = "returned"
 """The field of what a call returned in words."""
 
-Made = TypeVar("Made")
-
 Key = tuple[str, str, str]
 """Kind, field and value of an id; or nothing, nothing, and the digest of a call."""
 
@@ -83,7 +81,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class _Object:
+class _Object(Source):
     """An object in its newest state, and what was written of it."""
 
     tool: str
@@ -106,20 +104,6 @@ class _Object:
     """
     is_narrow: bool = False
     """True if only those fields are shown that tools take."""
-    _made: dict[str, tuple[object, Any]] = field(
-        init=False, default_factory=dict, compare=False, repr=False
-    )
-
-    def once(self, name: str, of: object, make: Callable[[], Made]) -> Made:
-        """What was made of the object and of the same other things before.
-
-        So a compaction writes only what is new or changed.
-        """
-        before = self._made.get(name)
-        if before is None or before[0] != of:
-            before = self._made[name] = of, make()
-        made: Made = before[1]
-        return made
 
     @cached_property
     def table(self) -> Hashable:

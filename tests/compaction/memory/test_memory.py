@@ -201,7 +201,7 @@ def test_the_calls_of_recall_are_no_work_and_no_use():
     ]
     reading = reading_of(said)
     assert not reading.has_calls
-    assert reading.uses.last("W0000077") == -1
+    assert reading.uses.last(Line("", 0, names=("W0000077",))) == -1
     assert reading.records.rows() == []
 
 

@@ -623,13 +623,15 @@ def test_every_line_states_what_the_transcript_states(
 def test_lines_written_after_each_call_are_those_written_at_once(
     kind: type[Transcripts],
 ):
-    for seed in range(6):
+    for seed in range(4):
         calls = list(calls_of(kind(Random(seed)).build(20)))
-        stepwise = Records()
+        stepwise, ledger, read_at_once = Records(), Calls(), Calls()
         for call in calls:
+            read_at_once.read_call(call)
+            ledger.read_call(call)
             stepwise.read_call(call)
-            stepwise.lines(0.25)
-            stepwise.lines()
+            _ = ledger.lines(), stepwise.lines(0.25), stepwise.lines()
+        assert ledger.lines() == read_at_once.lines()
         for share in (0.0, 0.25, 1.0):
             assert stepwise.lines(share) == records_of(*calls).lines(share)
 
