@@ -1,6 +1,6 @@
 """The chat beside the notebook, which the extension of JupyterLab opens."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -77,8 +77,9 @@ def side(page: Page) -> Locator:
 
 
 @pytest.fixture(autouse=True)
-def closed(page: Page) -> None:
-    """Close what a test before left open."""
+def closed(page: Page) -> Iterator[None]:
+    """Close what a test leaves open: the place beside follows each notebook."""
+    yield
     if page.locator("#nbchat-side").is_visible():
         page.locator(".jp-SideBar.jp-mod-right [title=Chat]").click()
 

@@ -371,7 +371,7 @@ def test_a_meter_that_fills_turns_orange_and_red_and_can_be_read(
         ask(panel, "Hello.")
         expect(meter).to_have_attribute("data-level", level)
         expect(meter).to_have_text(share)
-        told = re.compile(f"{spent} of 2,000 input tokens.*has .* of 100,000 tokens")
+        told = re.compile(f"{spent} of 2,000 input tokens.*uses .* of 100,000 tokens")
         expect(meter).to_have_attribute("title", told)
         meter.scroll_into_view_if_needed()
         screenshot(level)

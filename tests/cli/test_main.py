@@ -201,7 +201,7 @@ def test_an_export_without_a_file_is_printed(tmp_path, capsysbinary):
         (["import", "no-such-file.json"], "Can't read no-such-file.json: No such"),
         (["import", "binary.json"], "Can't read binary.json: it's not UTF-8"),
         (["import", "other.json"], "This isn't an exported session"),
-        (["import", "/dev/zero"], "/dev/zero has over 256,000,000 bytes"),
+        (["import", "/dev/zero"], "/dev/zero is larger than 256,000,000 bytes"),
         (["import", "empty.json"], "a session without messages"),
     ],
 )

@@ -272,7 +272,7 @@ def test_bombs_end_in_one_line(url, tmp_path, capsys):
     with (tmp_path / "huge").open("wb") as stream:
         stream.truncate(300_000_000)
     assert main(["import", str(tmp_path / "huge")]) == 1
-    assert "has over 256,000,000 bytes" in capsys.readouterr().err
+    assert "is larger than 256,000,000 bytes" in capsys.readouterr().err
 
 
 @pytest.mark.slow
