@@ -339,9 +339,9 @@ export class Transcript {
       return;
     }
     const below = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
-    // What came since, or a box that grew, is no scrolling up.
+    // What came since, or a box that grew, is no scrolling up; a held card is read on.
     if (below < NEAR_BOTTOM_PIXELS) this.isPinned = true;
-    else if (scroller.scrollTop < this.top) this.isPinned = false;
+    else if (this.isHeld || scroller.scrollTop < this.top) this.isPinned = false;
     this.top = scroller.scrollTop;
     this.drawJump();
     this.askEarlier();
