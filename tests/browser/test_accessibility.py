@@ -253,7 +253,7 @@ def test_each_finished_message_is_announced_once_and_what_is_shown_again_is_not(
     assert heard[0].startswith("Assistant: word word")
     assert heard[0].endswith("\ncut off here")
     assert heard[1:] == [
-        "Compaction occurred: 5,000 → 500 tokens",
+        "Compaction occurred: 2 messages, 5,000 → 500 tokens",
         "Compaction undone: the model sees the original 2 messages again.",
         "The key was refused.",
     ]

@@ -137,6 +137,7 @@ export class Transcript {
   itemOf({ html, streamed, ...named }) {
     const fresh = fromHtml(html);
     const text = /** @type {HTMLElement} */ (fresh.querySelector(".nbc-md"));
+    const height = streamed ? this.stream(streamed).root.offsetHeight : 0;
     if (streamed === "thinking") fresh.querySelector(".nbc-text")?.prepend(this.textOf(streamed));
     else if (streamed) text.prepend(...this.blocksOf(streamed));
     text?.classList.toggle("nbc-long", text.childElementCount > MANY_BLOCKS);
@@ -152,6 +153,8 @@ export class Transcript {
     linkSources(fresh);
     this.panel.dialogs.forEach((dialog) => dialog.see(fresh));
     const dressed = this.panel.actions.dress(fresh, named);
+    // Until it is drawn an item has an assumed height: a streamed one keeps its own.
+    if (height) dressed.style.containIntrinsicSize = `auto ${height}px`;
     this.panel.roving.dress(dressed);
     return dressed;
   }
