@@ -152,6 +152,13 @@ class ChatRunner:
         with self._changed:
             return bool(self._running or self._queue)
 
+    @property
+    def is_warming_up(self) -> bool:
+        """True while nothing runs but the preparation of the first request."""
+        with self._changed:
+            jobs = [*self._running, *self._queue]
+            return bool(jobs) and all(job.action == self._warm_up for job in jobs)
+
     def listen(self, listener: Listener | None) -> None:
         """Send all events to this listener from now on, the current agent first."""
         self._listener = listener

@@ -492,7 +492,9 @@ class KernelChat:
         agent = self.runner.built_agent
         if agent is None:  # it will be built with what is set by then
             self.live_settings.take_changes()
-        elif not self.runner.is_busy and not agent.is_answering:
+        elif self.runner.is_warming_up or not (
+            self.runner.is_busy or agent.is_answering
+        ):
             self._reread(agent)
 
     def _reread(self, agent: Agent) -> None:

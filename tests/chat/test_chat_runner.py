@@ -618,3 +618,28 @@ def test_a_queued_message_needs_no_warm_up() -> None:
     assert runner.wait(10)
     assert provider.warmed == []
     runner.close()
+
+
+class HeldStart(ScriptedProvider):
+    """A provider whose preparation ends when it is told to."""
+
+    def __init__(self, *script: ScriptedReply) -> None:
+        super().__init__(*script)
+        self.may_end = threading.Event()
+
+    def warm_up(self) -> None:
+        assert self.may_end.wait(10)
+
+
+def test_a_runner_warms_up_until_something_is_said() -> None:
+    provider, recorder = HeldStart(says("hello")), Recorder()
+    runner = ChatRunner(lambda: Agent(provider), recorder)
+    assert not runner.is_warming_up
+    runner.warm_up()
+    assert runner.is_warming_up
+    runner.submit("hi")
+    assert not runner.is_warming_up
+    provider.may_end.set()
+    assert runner.wait(10)
+    assert not runner.is_warming_up
+    runner.close()
