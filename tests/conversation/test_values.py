@@ -199,4 +199,4 @@ HOSTILE = {
 def test_the_time_grows_with_the_length_of_a_hostile_text(piece: str):
     began = CpuTime()
     values(piece * (SIZE // len(piece)))
-    assert began.spent() < 2
+    assert began.spent() < 4
