@@ -1,10 +1,11 @@
 """Fixtures and rules for every test: no keys, loopback only, nothing skipped in CI."""
 
+import asyncio
 import gc
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from importlib.resources import files
 from itertools import count
@@ -231,6 +232,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     from workers import Shares
 
     return Shares(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Hide the loop that Playwright leaves running in the thread of its process.
+
+    `asyncio.run` refuses beside it, so that a test would fail where browser tests ran.
+    """
+    if item.get_closest_marker("browser"):
+        return (yield)
+    loop = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        return (yield)
+    finally:
+        asyncio._set_running_loop(loop)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -157,7 +157,7 @@ def test_code_that_is_written_to_a_file_defines_only_functions():
     assert defined(f'python -c "{code}"') == ["def clean(df):"]
     work = Work()
     work.read_call(Call("edit", {"path": "src/a.py", "edits": [{"new": code}]}, 0))
-    assert [line.text for line in work.lines()] == ["def clean(df):", "src/a.py", "40"]
+    assert [line.text for line in work.lines()] == ["def clean(df):", "src/a.py"]
 
 
 def test_other_languages_are_read_by_tokens():
@@ -189,12 +189,15 @@ def test_a_plain_argument_of_a_desk_is_no_code():
     [
         ("df[df['Growth Rate'] > 0.05]", ["df['Growth Rate'] > 0.05"]),
         ("f(random_state=42, axis=1, how='x')", ["random_state=42", "how='x'"]),
-        ("f('Growth Rate', 'a', 5, 86400, 0.5)", ["'Growth Rate'", "86400", "0.5"]),
+        (
+            "f('Growth Rate', 'a', 5, 86400, 0.5)",
+            ["f('Growth Rate', 'a', 5, 86400, 0.5)"],
+        ),
         ("f({'User ID': 'nunique'})", ["'User ID'", "'nunique'"]),
         ("x(f'{a} is {b:.2f} wide')", []),
         ("'''A docstring.'''\nf('''two\nlines''')", []),
         (f"f('{'x' * 61}')", []),
-        ("f(True, None, 1e999)", ["1e999"]),
+        ("f(True, None, 1e999)", ["f(True, None, 1e999)"]),
     ],
 )
 def test_values_are_kept_with_their_names(code: str, pieces: list[str]):
