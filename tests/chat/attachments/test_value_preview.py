@@ -104,11 +104,16 @@ def test_an_instance_shows_its_own_attributes():
     assert short_repr(Hostile()).endswith("Hostile(number=3)")
 
 
+def array_of(*values: object) -> "np.ndarray[Any, np.dtype[np.object_]]":
+    """Filled one by one: some versions of numpy ask the objects of a list."""
+    array = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
+        array[place] = value
+    return array
+
+
 def hostile_column() -> pd.DataFrame:
-    """Filled one by one: older versions of numpy ask the objects of a list."""
-    values = np.empty(3, dtype=object)
-    for place in range(3):
-        values[place] = Hostile()
+    values = array_of(Hostile(), Hostile(), Hostile())
     return pd.DataFrame({"a": pd.Series(values, dtype=object)})
 
 
@@ -124,7 +129,7 @@ def hostile_column() -> pd.DataFrame:
         lambda: {"a": Hostile(), "b": Loud("x")},
         hostile_column,
         lambda: pd.Series([1], index=pd.Index([Loud("x")], dtype=object)),
-        lambda: np.array([None, odd()], dtype=object),
+        lambda: array_of(None, odd()),
     ],
 )
 def test_no_user_code_is_run(make: Callable[[], object]):
