@@ -492,7 +492,7 @@ def _failed(error: Exception, task: RowTask, turns: Sequence[Turn]) -> Result:
     calls = any(isinstance(e, ToolRequested) for turn in turns for e in turn.events)
     failure = _failure_of(error)
     if failure == "passing" and calls and task.plan.store is None:
-        failure = "row"  # it would begin anew, and call its tools again
+        failure = "row"  # it would begin again and repeat its calls
     return task.failed(error_line(error), failure=failure, **_used(turns, task))
 
 

@@ -10,6 +10,7 @@ pairs of characters.
 import json
 import re
 import sqlite3
+import weakref
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
@@ -180,10 +181,8 @@ class SearchIndex:
         new = entries[self._length : len(entries) if stop is None else stop]
         if not new:
             return
-        if self._database is None:
-            self._database = _database()
         try:
-            with self._database:
+            with self._opened():
                 self._add(new)
         except BaseException:
             self._clear()
@@ -315,9 +314,14 @@ class SearchIndex:
         self._cursor(sql, *values).close()
 
     def _cursor(self, sql: str, *values: object) -> sqlite3.Cursor:
+        return self._opened().execute(sql, values)
+
+    def _opened(self) -> sqlite3.Connection:
+        """The database, which is closed when the index is collected."""
         if self._database is None:
             self._database = _database()
-        return self._database.execute(sql, values)
+            weakref.finalize(self, self._database.close)
+        return self._database
 
 
 def entry_text(entry: Entry) -> str:

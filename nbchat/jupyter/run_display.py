@@ -3,7 +3,7 @@
     run = map_agents(...)
     run                  # followed until it ends, and again when it continues
 
-Nothing is followed in a notebook that nobody watches (nbconvert, papermill).
+Nothing is followed in a notebook that runs without a page (nbconvert, papermill).
 """
 
 import sys

@@ -2,13 +2,13 @@
 
 import json
 import re
-import sqlite3
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from driving import replied
+from sqlite_files import sqlite_file
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import CommandReplied
@@ -321,7 +321,7 @@ def test_context_shows_the_state_of_the_last_compaction(commands, tmp_path):
     assert "Last compaction    Compaction occurred: 2" in replied(
         commands(agent, "/context")
     )
-    with sqlite3.connect(tmp_path / "sessions.db") as database:
+    with sqlite_file(tmp_path / "sessions.db") as database:
         database.execute("UPDATE chat_messages SET content = 'x' WHERE position = 0")
     database.close()
     commands(agent, f"/resume {agent.session.session_id}")

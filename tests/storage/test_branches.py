@@ -1,10 +1,10 @@
 """Families of sessions: where they differ, and what is done to all of them."""
 
 import random
-import sqlite3
 from pathlib import Path
 
 import pytest
+from sqlite_files import sqlite_file
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
@@ -176,7 +176,7 @@ def test_damaged_ancestors_make_a_session_of_its_own(store, tmp_path):
     list(commands(agent, "/branch 0 other"))
     name = agent.session.session_id
     store.close()
-    with sqlite3.connect(tmp_path / "sessions.db") as database:
+    with sqlite_file(tmp_path / "sessions.db") as database:
         database.execute("UPDATE sessions SET ancestors_json = '[1, {'")
     assert store.load(name).ancestors == ()
     assert switches(store.family(name), name) == ()

@@ -1,7 +1,6 @@
 """Databases of every released schema: migrated with a backup, or read-only if newer."""
 
 import signal
-import sqlite3
 import stat
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from forked import clean_context, use_first
 from postgres import fill_server, running_server
+from sqlite_files import sqlite_file
 
 from nbchat.conversation.session import Session
 from nbchat.errors import StoreError
@@ -38,7 +38,7 @@ def older_schema(
 ) -> SessionStore:
     """A SQLite file that an earlier version has written."""
     file = tmp_path / "sessions.db"
-    with sqlite3.connect(file) as database:
+    with sqlite_file(file) as database:
         database.executescript((SCHEMAS / f"{version}-sqlite.sql").read_text())
         for name in without:
             database.execute(f"ALTER TABLE chat_messages DROP COLUMN {name}")
@@ -84,7 +84,7 @@ def test_a_file_of_an_earlier_version_is_migrated_with_a_backup_beside_it(
     (backup,) = backups_of(tmp_path / "sessions.db")
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "sessions.db").stat().st_mode) == 0o600
-    with sqlite3.connect(backup) as database:
+    with sqlite_file(backup) as database:
         found = database.execute("SELECT count(*) FROM chat_messages").fetchone()
     database.close()
     assert found == (9,)
@@ -101,7 +101,7 @@ def test_a_file_without_the_columns_of_costs_is_migrated_too(tmp_path):
 
 def test_a_migration_that_fails_or_is_killed_changes_nothing(tmp_path):
     store = older_schema(tmp_path)
-    with sqlite3.connect(tmp_path / "sessions.db") as database:
+    with sqlite_file(tmp_path / "sessions.db") as database:
         database.execute("CREATE TABLE settings_0001 (mine TEXT)")  # in the way
         before = list(database.iterdump())
     database.close()
@@ -110,7 +110,7 @@ def test_a_migration_that_fails_or_is_killed_changes_nothing(tmp_path):
     ) as no:
         store.sessions()
     assert len(str(no.value).splitlines()) == 2
-    with sqlite3.connect(tmp_path / "sessions.db") as database:
+    with sqlite_file(tmp_path / "sessions.db") as database:
         assert [*database.iterdump()] == before
         database.execute("DROP TABLE settings_0001")
     database.close()
@@ -198,7 +198,7 @@ def test_24_processes_at_once_use_an_empty_database_without_an_error(
 def test_a_database_of_a_newer_nbchat_can_be_read_but_not_changed(tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path}/sessions.db")
     save_session(store, Session([("user", "hello")], session_id="s"))
-    with sqlite3.connect(tmp_path / "sessions.db") as database:
+    with sqlite_file(tmp_path / "sessions.db") as database:
         database.execute("UPDATE alembic_version SET version_num = '0999'")
         database.execute("ALTER TABLE chat_messages ADD COLUMN mood TEXT")
     database.close()
@@ -224,7 +224,7 @@ def test_a_damaged_row_is_shown_and_hides_no_other(tmp_path):
     entries = [("user", f"message {number}") for number in range(6)]
     for name in ("s", "t"):
         save_session(store, Session(entries, session_id=name, pins=["Be brief."]))
-    with sqlite3.connect(tmp_path / "sessions.db") as database:
+    with sqlite_file(tmp_path / "sessions.db") as database:
         for change in (
             "UPDATE chat_messages SET content = '\ufdd0\\x' WHERE number = 2",
             "DELETE FROM chat_messages WHERE number = 4",
@@ -255,13 +255,13 @@ def test_a_damaged_row_is_shown_and_hides_no_other(tmp_path):
 
 def test_a_store_of_another_program_is_refused_in_one_line(tmp_path):
     file = tmp_path / "other.db"
-    with sqlite3.connect(file) as database:
+    with sqlite_file(file) as database:
         database.execute("CREATE TABLE sessions (token TEXT)")
     database.close()
     with pytest.raises(StoreError) as refused:
         SessionStore(f"sqlite:///{file}").sessions()
     assert len(str(refused.value).splitlines()) == 2
-    with sqlite3.connect(file) as database:
+    with sqlite_file(file) as database:
         tables = database.execute("SELECT name FROM sqlite_master").fetchall()
     database.close()
     assert tables == [("sessions",)]

@@ -15,6 +15,7 @@ import pytest
 import sqlalchemy as sa
 from driving import replied
 from postgres import fill_server, running_server
+from sqlite_files import sqlite_file
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.map_agents import map_agents
@@ -296,7 +297,7 @@ def assert_no_table_has_it(url: str) -> None:
 def test_redact_reaches_the_backup_of_a_migration(tmp_path):
     file = tmp_path / "sessions.db"
     script = (SCHEMAS / "0001-sqlite.sql").read_text()
-    with sqlite3.connect(file) as database:
+    with sqlite_file(file) as database:
         database.executescript(script)
     database.close()
     store = SessionStore(f"sqlite:///{file}")
@@ -311,7 +312,7 @@ def test_redact_reaches_the_backup_of_a_migration(tmp_path):
 
 def test_deleting_a_session_reaches_the_backup_of_a_migration(tmp_path):
     file = tmp_path / "sessions.db"
-    with sqlite3.connect(file) as database:
+    with sqlite_file(file) as database:
         database.executescript((SCHEMAS / "0001-sqlite.sql").read_text())
     database.close()
     store = SessionStore(f"sqlite:///{file}")
@@ -321,11 +322,11 @@ def test_deleting_a_session_reaches_the_backup_of_a_migration(tmp_path):
     others = len(titles) - 1
     store.delete(found)
     assert b"printer" not in backup.read_bytes()
-    with sqlite3.connect(backup) as database:
+    with sqlite_file(backup) as database:
         assert database.execute("SELECT count(*) FROM sessions").fetchone() == (others,)
     database.close()
     assert store.expire(days=0) == others
-    with sqlite3.connect(backup) as database:
+    with sqlite_file(backup) as database:
         assert database.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
     database.close()
     store.close()
@@ -527,7 +528,7 @@ def test_old_sessions_leave_their_results_without_the_answers(store):
 def test_a_backup_keeps_no_result_of_a_deleted_session(tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path}/sessions.db")
     runs, sessions = ran(store, "a-backup")
-    with sqlite3.connect(tmp_path / "sessions.db") as database:
+    with sqlite_file(tmp_path / "sessions.db") as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     database.close()
     runs.close()

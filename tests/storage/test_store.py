@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from driving import save_when_repaired
+from sqlite_files import sqlite_file
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -104,7 +105,7 @@ def test_deleting_a_session_removes_its_rows_only(store, tmp_path):
     with pytest.raises(SessionNotFound, match="/sessions lists yours"):
         store.delete(name)
     assert [each.id for each in store.sessions()] == [kept.session.session_id]
-    with sqlite3.connect(tmp_path / "sessions.db") as database:
+    with sqlite_file(tmp_path / "sessions.db") as database:
         for table in ("chat_messages", "session_snapshots"):
             ids = database.execute(
                 f"SELECT DISTINCT session_id FROM {table}"
@@ -181,7 +182,7 @@ def test_new_sessions_and_messages_are_found_and_deleted_ones_are_not(store):
     for each in (store, other):
         (found,) = each.sessions(query="toner")
         assert found.id == third.session.session_id
-    with sqlite3.connect(store.url.removeprefix("sqlite:///")) as database:
+    with sqlite_file(store.url.removeprefix("sqlite:///")) as database:
         indexed = database.execute("SELECT count(*) FROM message_words_docsize")
         assert indexed.fetchone() == (2,)  # none twice, and none of those deleted
     database.close()
@@ -245,7 +246,7 @@ def test_a_changed_covered_entry_deactivates_its_summary(store, tmp_path):
     agent = agent_in(store, says(STORY), says("<summary>short</summary>"))
     agent.ask("first")
     list(agent.compact())
-    with sqlite3.connect(tmp_path / "sessions.db") as database:
+    with sqlite_file(tmp_path / "sessions.db") as database:
         database.execute("UPDATE chat_messages SET content = 'x' WHERE position = 0")
     again = store.load(agent.session.session_id)
     assert again.history == again.transcript
@@ -259,7 +260,7 @@ def test_compactions_are_inactive_from_the_changed_entry_on_and_say_why(
     for question in ("first", "second", "third"):
         agent.ask(question)
         list(agent.compact())
-    with sqlite3.connect(tmp_path / "sessions.db") as database:
+    with sqlite_file(tmp_path / "sessions.db") as database:
         database.execute("UPDATE chat_messages SET content = 'x' WHERE position = 3")
     database.close()
     again = store.load(agent.session.session_id)
@@ -268,7 +269,7 @@ def test_compactions_are_inactive_from_the_changed_entry_on_and_say_why(
     assert [e.content for e in again.history[1:4]] == ["second", "x", "third"]
     reasons = [each.reason for each in again.finished_compactions]
     assert reasons == ["", *["The messages it covers were changed."] * 2]
-    with sqlite3.connect(tmp_path / "sessions.db") as database:
+    with sqlite_file(tmp_path / "sessions.db") as database:
         database.execute("DELETE FROM chat_messages WHERE position = 0")
     database.close()
     again = store.load(agent.session.session_id)
@@ -287,7 +288,7 @@ def test_pins_are_loaded_in_order_and_every_change_is_stored(store, tmp_path):
         "Never refund over $50.\n  \ud800",
         "Answer in French.",
     )
-    with sqlite3.connect(tmp_path / "sessions.db") as database:
+    with sqlite_file(tmp_path / "sessions.db") as database:
         rows = database.execute("SELECT kind FROM session_snapshots ORDER BY number")
         assert [kind for (kind,) in rows] == ["pin", "pin", "pin", "unpin"]
     database.close()
@@ -393,7 +394,7 @@ def test_a_clock_that_jumps_back_moves_no_session_down_the_list(store, tmp_path)
     old, new = agent_in(store, says("a")), agent_in(store, says("b"), says("c"))
     old.ask("old")
     new.ask("new")
-    with sqlite3.connect(tmp_path / "sessions.db") as database:
+    with sqlite_file(tmp_path / "sessions.db") as database:
         database.execute(  # as if the clock had been years ahead
             "UPDATE sessions SET used_at = '2099' WHERE id = ?",
             [new.session.session_id],
@@ -499,7 +500,7 @@ def test_any_text_comes_back_from_the_store_as_it_was(store, text):
 @pytest.mark.parametrize("text", ["null \x00", "half a pair \ud83d"], ids=ascii)
 def test_no_row_contains_characters_that_databases_refuse(store, tmp_path, text):
     agent_in(store, says("ok")).ask(text)
-    with sqlite3.connect(tmp_path / "sessions.db") as connection:
+    with sqlite_file(tmp_path / "sessions.db") as connection:
         rows = connection.execute("SELECT content FROM chat_messages").fetchall()
     assert "\0" not in rows[0][0]
     assert store.sessions()[0].title == text
@@ -510,7 +511,7 @@ def test_a_message_of_a_later_version_is_shown_as_damaged_and_hides_no_other(
 ):
     agent = agent_in(store, says("ok"))
     agent.ask("hello")
-    with sqlite3.connect(tmp_path / "sessions.db") as connection:
+    with sqlite_file(tmp_path / "sessions.db") as connection:
         connection.execute(
             "UPDATE chat_messages SET role = 'oracle' WHERE position = 0"
         )
@@ -614,7 +615,7 @@ def test_a_locked_database_is_tried_once_a_second_and_slows_no_turn(store):
     agent = agent_in(Timed(store.url), *[says("ok")] * 5)
     agent.ask("first")
     tries.clear()
-    with sqlite3.connect(store.url.removeprefix("sqlite:///")) as other:
+    with sqlite_file(store.url.removeprefix("sqlite:///")) as other:
         other.execute("BEGIN IMMEDIATE")
         (reason,) = faults(agent.run("second"))
         assert re.search(r"is locked(?s:.*)Not saved since \d\d:\d\d", reason)
@@ -754,7 +755,7 @@ def test_a_part_of_a_word_is_looked_for_in_the_newest_messages_only(store):
         save_session(store, Session([("user", "A kingfisher.")], session_id=name))
     for query in ("ingfish", "INGfish"):
         assert {each.id for each in store.sessions(query=query)} == {"old", "new"}
-    with sqlite3.connect(store.url.removeprefix("sqlite:///")) as other:
+    with sqlite_file(store.url.removeprefix("sqlite:///")) as other:
         other.execute(
             "UPDATE chat_messages SET number = number + ? WHERE session_id = 'new'",
             [MOST_SCANNED],

@@ -84,7 +84,7 @@ def failure_of(error: BaseException, cell_name: CellName) -> Failure:
 def failure_in(
     text: str, *, message: str = "", source: str = "", number: int = 0
 ) -> Failure:
-    """The failure that the text of a traceback tells of.
+    """The failure described by the text of a traceback.
 
     `source` is the cell that it stands below, whose last run has this `number`.
     """

@@ -51,12 +51,12 @@ SHARES = {
     "work": 30,
     "calls": 10,
     "records": 30,
-    "answers": 60,
+    "answers": 30,
     "newest": 10,
 }
 """How the parts divide what rules and words leave. Notebooks need variables and work,
 desks need records and calls; each kind leaves the other's share to the rest. Where
-exchanges have one line each, older answers may take as much as work and records. The
+exchanges have one line each, older answers count as records of what was found. The
 newest messages take what is left in any case, so their own share is small."""
 
 WIDE_SHARE = 0.25

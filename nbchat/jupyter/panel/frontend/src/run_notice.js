@@ -1,5 +1,5 @@
-// What a person is told of a cell that runs for the model: in a line above the box what it
-// waits for and that it does not stop, on the card of its call what it asks with input().
+// Notices about a cell that runs for the model: a line above the box says what it waits for
+// or that it does not stop; the card of its call has what it asks with input().
 
 import { button, tag } from "./dom.js";
 
