@@ -68,7 +68,7 @@ class LogNotWritten(StoreError):
 
 
 class NotErased(StoreError):
-    """Removed text is still in free space of the database, or in a backup."""
+    """Removed text is still in free space of the database."""
 
 
 class SessionTaken(StoreError):

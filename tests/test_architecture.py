@@ -25,15 +25,6 @@ LAYERS = [
 ]
 """Folders from the ground up: a module imports from its own folder or a lower layer."""
 
-MIGRATIONS = (
-    "0001_first",
-    "0002_owners",
-    "0003_cache_loss",
-    "0004_branches",
-    "0005_cell_changes",
-    "0006_request_paces",
-)
-
 OUTSIDE = {
     "ipywidgets": {
         "jupyter.panel.chat_ui",
@@ -43,10 +34,6 @@ OUTSIDE = {
     "anywidget": {"jupyter.panel.chat_ui"},
     "IPython": {"jupyter", ""},
     "sqlalchemy": {"storage"},
-    "alembic": {
-        f"storage.migrations.{each}"
-        for each in ("run", "env", *(f"versions.{name}" for name in MIGRATIONS))
-    },
     "openai": {"providers.openai_chat", "providers.openai_responses"},
     "anthropic": {"providers.anthropic"},
     "xllamacpp": {"providers.local"},
@@ -165,7 +152,6 @@ def test_a_module_of_under_60_lines_has_several_importers():
     }
     assert crumbs == {
         "cli.run",  # imports papermill, which is optional
-        "storage.migrations.run",  # imports Alembic
     }
 
 

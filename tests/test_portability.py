@@ -36,8 +36,7 @@ for name in names or {HIDDEN!r}:
 
 def modules() -> list[str]:
     found = pkgutil.walk_packages(nbchat.__path__, "nbchat.")
-    names = (each.name for each in found if ".migrations" not in each.name)
-    return [name for name in names if name != NEEDS_JUPYTER_AI]
+    return [each.name for each in found if each.name != NEEDS_JUPYTER_AI]
 
 
 def importing(names: list[str]) -> "subprocess.CompletedProcess[str]":

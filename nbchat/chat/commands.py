@@ -191,7 +191,7 @@ class Commands:
             ),
             "redact": (
                 self._redact,
-                "text  Remove text permanently, from branches and backups too",
+                "text  Remove text permanently, from branches too",
             ),
             "rename": (
                 self._rename,
@@ -353,7 +353,7 @@ class Commands:
         left: StoreError | None = None
         try:
             removed = self._store.redact(session_id, text)
-        except StoreError as error:  # perhaps it is left in a backup alone
+        except StoreError as error:  # perhaps it is left in free space alone
             left = error
         self._switch(agent, self._store.load(session_id))
         log = MarkdownLog(self.live_settings.config.log_folder)
@@ -366,7 +366,7 @@ class Commands:
         return (
             f"Removed it from {_counted(removed.messages, 'message')} "
             f"({_counted(removed.places, 'place')} in all), in this session, its "
-            "branches, runs, logs and backups. Exported files and cell outputs still "
+            "branches, runs and logs. Exported files and cell outputs still "
             f"contain it. {kept}".strip()
         )
 

@@ -209,7 +209,7 @@ def _add_session_commands(commands: "argparse._SubParsersAction[Any]") -> None:
 def _add_database_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     database = _command(commands, "db", "prepare a database for many users")
     steps = database.add_subparsers(metavar="STEP", title="steps", required=True)
-    init = _command(steps, "init", "create or migrate the tables")
+    init = _command(steps, "init", "create the tables")
     init.add_argument(
         "--rls",
         choices=("owner", "role"),
@@ -220,10 +220,6 @@ def _add_database_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         "--print", action="store_true", help="print the statements, change nothing"
     )
     init.set_defaults(command=_db_init)
-    adopt = _command(
-        steps, "adopt", "become the owner of sessions that a migration left without one"
-    )
-    adopt.set_defaults(command=_db_adopt)
 
 
 def _db_init(options: argparse.Namespace) -> None:
@@ -237,14 +233,6 @@ def _db_init(options: argparse.Namespace) -> None:
     print(
         f"{store.location} is ready. Row level security: {options.rls or 'unchanged'}"
     )
-
-
-def _db_adopt(_options: argparse.Namespace) -> None:
-    """Take over the sessions that belong to no owner."""
-    store = _store()
-    count = store.adopt()
-    sessions = "1 session belongs" if count == 1 else f"{count} sessions belong"
-    print(f"{sessions} to {store.owner} now.")
 
 
 def _demo(options: argparse.Namespace) -> None:

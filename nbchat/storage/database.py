@@ -1,7 +1,7 @@
-"""Open a database: connection pool, first tables, migration of an older schema.
+"""Open a database: connection pool, timeouts, and the tables of this version.
 
-A database of a newer nbchat opens read-only. An older SQLite file is copied beside
-itself before it changes; PostgreSQL keeps its old tables under other names.
+A database of a newer nbchat opens read-only; one of an older release gets the tables
+that it lacks.
 
 A PostgreSQL server that is stopped, or a proxy before it that hangs, still acknowledges
 what arrives: no timeout of TCP ends the wait, and neither libpq nor psycopg has one. So
@@ -14,7 +14,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
@@ -24,24 +24,12 @@ from urllib.parse import unquote, urlsplit
 
 import sqlalchemy as sa
 from jupyter_core.paths import jupyter_data_dir
-from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.util import asbool
 
 from nbchat.config.private_files import create_private
 from nbchat.errors import StoreError
-from nbchat.storage.owners import OwnedRows
-from nbchat.storage.schema import (
-    INDEXES,
-    SESSION_TABLES,
-    VERSIONS,
-    chat_messages,
-    metadata,
-    sessions,
-    settings,
-    version,
-)
-from nbchat.storage.serialization import readable_entry
-from nbchat.storage.session_search import index_messages, unindex_messages
+from nbchat.storage.schema import INDEXES, VERSIONS, metadata, sessions, version
 
 busy_seconds: ContextVar[float] = ContextVar("busy_seconds", default=5.0)
 """How long a statement waits while another process has the SQLite file."""
@@ -87,6 +75,11 @@ LOCK_NUMBER = 0x6E626368
 READ_ONLY = (
     "A newer nbchat wrote this database, so it can't be changed here. Upgrade nbchat."
     "\nIts schema is {}."
+)
+
+NOT_OURS = (
+    "This database isn't nbchat's, or it's from before version 0.1.0.\n"
+    "Set store_url to another one."
 )
 
 SILENT_SECONDS = 30.0
@@ -149,11 +142,10 @@ def database_url(url: str) -> sa.URL:
     return found
 
 
-def open_database(url: str, owner: str) -> Database:
+def open_database(url: str) -> Database:
     """Open the database at a URL, or the default file, with tables of this version.
 
-    Messages of an older SQLite file become the owner's; those of a server belong to
-    `""` until `nbchat db adopt` gives them to an owner.
+    Raises StoreError for one that another program made.
     """
     if not url:
         default_file().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -163,7 +155,7 @@ def open_database(url: str, owner: str) -> Database:
     if file is not None and found.query.get("mode") not in ("ro", "rw"):
         create_private(file)
     engine = engine_for(found)
-    return Database(engine, _prepared(engine, owner))
+    return Database(engine, _prepared(engine))
 
 
 def sqlite_file(url: sa.URL) -> Path | None:
@@ -312,12 +304,12 @@ def _repeat_while_locked(step: Any) -> None:
             return
 
 
-def _prepared(engine: sa.Engine, owner: str) -> str:
-    """Create or migrate the tables; returns why nothing can be written, or nothing."""
+def _prepared(engine: sa.Engine) -> str:
+    """Create missing tables; returns why nothing can be written, or nothing."""
     end = time.monotonic() + OPEN_SECONDS
     while True:
         try:
-            return _checked(engine, owner)
+            return _checked(engine)
         except OperationalError as error:
             passes = any(each in str(error) for each in NOT_NOW)
             if not passes or time.monotonic() > end:
@@ -325,26 +317,26 @@ def _prepared(engine: sa.Engine, owner: str) -> str:
             time.sleep(random.uniform(0.05, 0.5))  # noqa: S311  # no secret
 
 
-def _checked(engine: sa.Engine, owner: str) -> str:
+def _checked(engine: sa.Engine) -> str:
     found = schema_version(engine)
     if found == VERSIONS[-1]:
         return ""
-    if found and found not in VERSIONS:
+    if found > VERSIONS[-1]:
         return READ_ONLY.format(found)
     with engine.connect() as connection, patience():
         _lock(connection)
         found = schema_version(connection)  # another process may have been quicker
         if found != VERSIONS[-1]:
-            if found or sa.inspect(connection).has_table(sessions.name):
-                _migrate(connection, owner, found)
-            else:
-                create_tables(connection)
+            is_there = found or sa.inspect(connection).has_table(sessions.name)
+            if is_there and found not in VERSIONS:
+                raise StoreError(NOT_OURS)
+            create_tables(connection, found)
         connection.commit()
     return ""
 
 
 def schema_version(bind: sa.Engine | sa.Connection) -> str:
-    """The version of the schema; empty before the first tables and before versions."""
+    """The version of the schema; empty before the first tables."""
     if isinstance(bind, sa.Engine):
         with bind.connect() as connection:
             return schema_version(connection)
@@ -353,9 +345,12 @@ def schema_version(bind: sa.Engine | sa.Connection) -> str:
     return str(bind.scalar(sa.select(version)) or "")
 
 
-def create_tables(connection: sa.Connection) -> None:
-    """Create all tables of this version and note the version."""
+def create_tables(connection: sa.Connection, found: str = "") -> None:
+    """Create the tables that the version `found` lacks, and note this version."""
     metadata.create_all(connection)
+    if found:
+        connection.execute(sa.update(version).values(version_num=VERSIONS[-1]))
+        return
     for statement in INDEXES.get(connection.dialect.name, ()):
         connection.exec_driver_sql(statement)
     connection.exec_driver_sql(
@@ -371,64 +366,9 @@ def _lock(connection: sa.Connection) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK_NUMBER)))
 
 
-def _migrate(connection: sa.Connection, owner: str, found: str) -> None:
-    """Migrate to this version in the open transaction; raises StoreError."""
-    # Not at the top: Alembic takes half a second to import.
-    from nbchat.storage.migrations.run import upgrade  # noqa: PLC0415
-
-    file = sqlite_file(connection.engine.url)
-    try:
-        if file is not None:
-            back_up(file, found or VERSIONS[0])
-            with suppress(OSError):  # earlier versions made it readable for all
-                file.chmod(0o600)
-        upgrade(connection, owner if connection.dialect.name == "sqlite" else "")
-    except (SQLAlchemyError, OSError, sqlite3.Error) as error:
-        raise StoreError(
-            "Can't update the database for this version of nbchat. It's unchanged.\n"
-            f"{str(error).splitlines()[0]}"
-        ) from error
-
-
-def adopt(connection: sa.Connection, owner: str) -> int:
-    """Give an owner all sessions and settings that have none; returns how many."""
-    unowned, owned = OwnedRows(""), {"owner": owner}
-    rows = connection.execute(unowned.select(sessions)).mappings().all()
-    for row in rows:
-        connection.execute(sa.insert(sessions).values({**row, **owned}))
-    messages = connection.execute(unowned.select(chat_messages)).all()
-    unindex_messages(
-        connection, [(row.number, "", readable_entry(row)) for row in messages]
-    )
-    for table in (*SESSION_TABLES, settings):
-        connection.execute(unowned.update(table).values(owned))
-    index_messages(
-        connection, [(row.number, owner, readable_entry(row)) for row in messages]
-    )
-    connection.execute(unowned.delete(sessions))
-    return len(rows)
-
-
-def back_up(file: Path, schema: str) -> Path:
-    """Copy a SQLite file beside itself; an existing backup is kept."""
-    name = f"{file.name}.backup-{schema}"
-    number, target = 1, file.with_name(name)
-    while not create_private(target):
-        number += 1
-        target = file.with_name(f"{name}-{number}")
-    with closing(sqlite3.connect(file)) as old, closing(sqlite3.connect(target)) as new:
-        old.backup(new)
-    return target
-
-
-def backups_of(file: Path) -> list[Path]:
-    """The backups beside a SQLite file."""
-    return sorted(file.parent.glob(f"{file.name}.backup-*"))
-
-
 @contextmanager
 def patience() -> Iterator[None]:
-    """Let a statement take its time: others migrate, or a large table changes."""
+    """Let a statement take its time: others create tables, or a large one changes."""
     token = _is_patient.set(True)
     try:
         yield

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nbchat.storage.schema import OLD_TABLES, metadata, shares
+from nbchat.storage.schema import metadata, shares
 from nbchat.storage.serialization import storable
 
 SETTING = "nbchat.owner"
@@ -100,25 +100,8 @@ def rls_statements(*, by_role: bool = False) -> list[str]:
             f"DROP POLICY IF EXISTS nbchat_owner ON {name}",
             f"CREATE POLICY nbchat_owner ON {name} USING ({mine}) WITH CHECK ({mine})",
         ]
-    found += [_rls_of_old_table(*old, mine) for old in OLD_TABLES.items()]
     found += [
         f"DROP POLICY IF EXISTS nbchat_link ON {shares.name}",
         f"CREATE POLICY nbchat_link ON {shares.name} FOR SELECT USING ({linked})",
     ]
     return found
-
-
-def _rls_of_old_table(name: str, key: str, mine: str) -> str:
-    """The same for a table that a migration kept, if it is there: it has no owners."""
-    its_own = f"{key} IN (SELECT id FROM sessions WHERE {mine})"  # noqa: S608  # no input
-    rows = its_own if key else "false"
-    steps = (
-        f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY",
-        f"ALTER TABLE {name} FORCE ROW LEVEL SECURITY",
-        f"DROP POLICY IF EXISTS nbchat_owner ON {name}",
-        f"CREATE POLICY nbchat_owner ON {name} USING ({rows}) WITH CHECK ({rows})",
-    )
-    lines = " ".join(f"{step};" for step in steps)
-    return (
-        f"DO $$ BEGIN IF to_regclass('{name}') IS NOT NULL THEN {lines} END IF; END $$"
-    )

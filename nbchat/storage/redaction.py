@@ -1,14 +1,13 @@
 """Remove a session, or a text from one, permanently: messages, facts, index.
 
-Also from the streaming answer, the list of sessions, shared copies, results of runs,
-and the backups that migrations left. Summaries stay in force: their hashes are computed
-again.
+Also from the streaming answer, the list of sessions, shared copies and results of runs.
+Summaries stay in force: their hashes are computed again.
 """
 
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,10 +19,9 @@ from nbchat.config.private_files import create_private
 from nbchat.conversation.entries import Entry, prefix_hash
 from nbchat.conversation.pastes import with_changed_text
 from nbchat.errors import NotErased
-from nbchat.storage.database import backups_of, sqlite_file
+from nbchat.storage.database import sqlite_file
 from nbchat.storage.owners import OwnedRows
 from nbchat.storage.schema import (
-    OLD_TABLES,
     SESSION_TABLES,
     cell_changes,
     chat_messages,
@@ -43,7 +41,6 @@ from nbchat.storage.serialization import (
 from nbchat.storage.session_search import (
     index_messages,
     purge_index,
-    unindex_messages,
     unindex_rows,
 )
 from nbchat.storage.text_forms import MARK, Remover
@@ -61,9 +58,6 @@ READERS_SECONDS = 5.0
 
 PENDING = ".not-erased"
 """The end of the name of the mark beside a SQLite file."""
-
-BACKUP_SECONDS = 1.0
-"""How long a backup that another program holds is waited for."""
 
 MOST_NAMED = 10
 """Sessions whose results are looked for by name; of more, all results are read."""
@@ -119,7 +113,7 @@ def _redact_session(
 def _redact_texts(
     connection: sa.Connection, mine: OwnedRows, stored_id: str, remove: Remover
 ) -> None:
-    """Remove a text from a session's draft, shared copies and title, and old tables."""
+    """Remove a text from a session's draft, shared copies and title."""
     for column, is_its_own in (
         (drafts.c.content, drafts.c.session_id == stored_id),
         (shares.c.content_json, shares.c.session_id == stored_id),
@@ -130,12 +124,6 @@ def _redact_texts(
             values = {column.name: storable(remove(restored(content)))}
             change = mine.update(column.table).where(is_its_own, column == content)
             connection.execute(change.values(values))
-    for table, is_its_own in _old_rows(connection, stored_id):
-        for row in connection.execute(sa.select(table).where(is_its_own)).mappings():
-            texts = {name: each for name, each in row.items() if isinstance(each, str)}
-            values = {name: remove(each) for name, each in texts.items()}
-            is_row = sa.and_(*(table.c[name] == each for name, each in texts.items()))
-            connection.execute(sa.update(table).where(is_row).values(values))
 
 
 def _redact_settings(
@@ -193,8 +181,6 @@ def delete_session(connection: sa.Connection, mine: OwnedRows, stored_id: str) -
         connection.execute(mine.delete(table).where(table.c.session_id == stored_id))
     connection.execute(mine.delete(settings).where(settings.c.scope == scope))
     done = connection.execute(mine.delete(sessions).where(sessions.c.id == stored_id))
-    if done.rowcount:  # old tables have no owner
-        _delete_old_rows(connection, stored_id)
     purge_index(connection)
     return bool(done.rowcount)
 
@@ -255,25 +241,6 @@ def _change_results(
             is_it = (table.owner == owner) & (table.run == row.run)
             update = sa.update(run_results).where(is_it & (table.key == row.key))
             connection.execute(update.values(result_json=json.dumps(change(result))))
-
-
-def _delete_old_rows(connection: sa.Connection, stored_id: str) -> None:
-    """Delete a session from the tables that a migration of PostgreSQL kept."""
-    for table, is_its_own in _old_rows(connection, stored_id):
-        connection.execute(sa.delete(table).where(is_its_own))
-
-
-def _old_rows(
-    connection: sa.Connection, stored_id: str
-) -> Iterator[tuple[sa.Table, sa.ColumnElement[bool]]]:
-    """The tables that a migration kept, and which of their rows are a session's."""
-    if connection.dialect.name != "postgresql":
-        return
-    kept = sa.inspect(connection).get_table_names()
-    for name, key in OLD_TABLES.items():
-        if key and name in kept:
-            table = sa.Table(name, sa.MetaData(), autoload_with=connection)
-            yield table, table.c[key] == stored_id
 
 
 def _redact_snapshots(
@@ -366,16 +333,12 @@ def finish_erasing(engine: sa.Engine) -> None:
         list(_left_in_database(engine, wait_seconds=0))  # it removes the mark
 
 
-def erase(engine: sa.Engine, change: Callable[[Path], None], done: str) -> None:
-    """Erase removed texts from the database's files, and from backups by a `change`.
+def erase(engine: sa.Engine, done: str) -> None:
+    """Erase removed texts from the database's files.
 
-    Raises NotErased, which says where they are left.
+    Raises NotErased, which says what was `done` and where they are left.
     """
-    left = [
-        *_left_in_database(engine, READERS_SECONDS),
-        *_left_in_backups(engine, change),
-    ]
-    if left:
+    if left := [*_left_in_database(engine, READERS_SECONDS)]:
         raise NotErased(f"{done}, but {', and '.join(left)}.")
 
 
@@ -428,11 +391,9 @@ def _rewrite_tables(connection: sa.Connection) -> None:
     A plain VACUUM leaves bytes in free space, and in the index words of no message.
     """
     tables = (*SESSION_TABLES, sessions, shares, settings, run_results)
-    names = {table.name for table in tables} | {*OLD_TABLES}
-    kept = names & {*sa.inspect(connection).get_table_names()}
     connection.detach()  # no other use has its timeout
     connection.exec_driver_sql(f"SET lock_timeout = {round(LOCK_SECONDS * 1_000)}")
-    for name in (*sorted(kept), "message_words"):
+    for name in (*(table.name for table in tables), "message_words"):
         file = sa.select(sa.func.pg_relation_filenode(sa.text(f"'{name}'")))
         before = connection.scalar(file)
         connection.exec_driver_sql(f"VACUUM FULL {name}")
@@ -442,131 +403,10 @@ def _rewrite_tables(connection: sa.Connection) -> None:
             )
 
 
-def redact_backup(
-    file: Path, owner: str, session_ids: Collection[str], text: str
-) -> None:
-    """Remove a text from the rows of sessions in a backup of any schema."""
-    remove = Remover(text)
-    with _backup(file) as backup:
-        driver: Any = backup.connection.driver_connection
-        driver.create_function("without", 1, lambda each: each and remove(each))
-        for session_id in session_ids:
-            _unindex(backup, owner, session_id)
-            for table, its_own, texts in _tables_of_sessions(backup):
-                changes = ", ".join(f"{name} = without({name})" for name in texts)
-                differ = " OR ".join(f"{name} IS NOT without({name})" for name in texts)
-                if texts:
-                    its_rows = f"{its_own} AND ({differ})"
-                    update = sa.text(f"UPDATE {table} SET {changes} WHERE {its_rows}")
-                    backup.execute(update, {"owner": owner, "id": session_id})
-            index_messages(backup, _messages(backup, owner, session_id))
-            change = "UPDATE settings SET value_json = without(value_json)"
-            _change_settings(backup, change, owner, session_id)
-        if sa.inspect(backup).has_table(run_results.name):
-            _redact_results(backup, owner, session_ids, remove)
-
-
-def delete_from_backup(file: Path, owner: str, session_ids: Collection[str]) -> None:
-    """Delete sessions and what is set for them from a backup of any schema."""
-    with _backup(file) as backup:
-        for session_id in session_ids:
-            _unindex(backup, owner, session_id)
-            for table, its_own, _ in _tables_of_sessions(backup):
-                delete = sa.text(f"DELETE FROM {table} WHERE {its_own}")
-                backup.execute(delete, {"owner": owner, "id": session_id})
-            _change_settings(backup, "DELETE FROM settings", owner, session_id)
-        if sa.inspect(backup).has_table(run_results.name):
-            delete_results(backup, owner, session_ids)
-
-
-def _change_settings(
-    backup: sa.Connection, change: str, owner: str, session_id: str
-) -> None:
-    """Change the settings of one session in a backup of any schema."""
-    inspected = sa.inspect(backup)
-    if not inspected.has_table(settings.name):
-        return
-    names = {each["name"] for each in inspected.get_columns(settings.name)}
-    if {"scope", "value_json"} <= names:
-        owned = " AND owner = :owner" if "owner" in names else ""
-        statement = sa.text(f"{change} WHERE scope = :scope{owned}")
-        scope = _scope_of(session_id)
-        backup.execute(statement, {"owner": owner, "scope": scope})
-
-
 def _scope_of(stored_id: str) -> str:
     """The scope of a session's settings, as it is stored."""
     return storable(session_scope(restored(stored_id)))
 
 
-def _left_in_backups(
-    engine: sa.Engine, change: Callable[[Path], None]
-) -> Iterator[str]:
-    """Change each backup of a migration; else name those that could not be."""
-    file, left = sqlite_file(engine.url), list[str]()
-    for backup in backups_of(file) if file is not None else ():
-        try:
-            change(backup)
-        except SQLAlchemyError as error:
-            left.append(f"{backup} ({_reason(error)})")
-    if left:
-        yield f"a copy is still in the backup {', '.join(left)}. Delete that file"
-
-
 def _reason(error: SQLAlchemyError) -> str:
     return str(getattr(error, "orig", error)).partition("\n")[0]
-
-
-@contextmanager
-def _backup(file: Path) -> Iterator[sa.Connection]:
-    """An open backup; if it changed, it is written again without what was removed."""
-    engine = sa.create_engine(
-        f"sqlite:///{file}",
-        poolclass=sa.NullPool,
-        connect_args={"timeout": BACKUP_SECONDS},
-    )
-    with closing(engine.connect()) as backup:
-        driver: Any = backup.connection.driver_connection
-        driver.execute("PRAGMA secure_delete=ON")
-        before = driver.total_changes
-        yield backup
-        is_changed = driver.total_changes != before
-        if is_changed and _is_indexed(backup):
-            purge_index(backup)
-        backup.commit()
-        if is_changed:
-            driver.execute("VACUUM")
-
-
-def _is_indexed(backup: sa.Connection) -> bool:
-    return sa.inspect(backup).has_table("message_words")
-
-
-def _unindex(backup: sa.Connection, owner: str, session_id: str) -> None:
-    unindex_messages(backup, _messages(backup, owner, session_id))
-
-
-def _messages(
-    backup: sa.Connection, owner: str, session_id: str
-) -> list[tuple[int, str, Entry]]:
-    """The messages of a session that are in the index of a backup."""
-    if not _is_indexed(backup):
-        return []
-    its_own = "owner = :owner AND session_id = :id"
-    query = sa.text(f"SELECT * FROM chat_messages WHERE {its_own}")
-    rows = backup.execute(query, {"owner": owner, "id": session_id}).all()
-    return [(row.number, owner, readable_entry(row)) for row in rows]
-
-
-def _tables_of_sessions(
-    backup: sa.Connection,
-) -> Iterator[tuple[str, str, list[str]]]:
-    """Tables with rows of sessions: name, condition on its rows, columns with text."""
-    inspected = sa.inspect(backup)
-    for table in inspected.get_table_names():
-        kinds = {each["name"]: each["type"] for each in inspected.get_columns(table)}
-        key = "session_id" if "session_id" in kinds else "id"
-        if key in kinds and not table.startswith("message_words"):
-            owned = " AND owner = :owner" if "owner" in kinds else ""
-            texts = [name for name, kind in kinds.items() if isinstance(kind, sa.TEXT)]
-            yield table, f"{key} = :id{owned}", texts

@@ -5,21 +5,11 @@ import sqlalchemy as sa
 TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 """Fields of a usage that have a column each."""
 
-OLD_TABLES = {
-    "chat_messages_0001": "session_id",
-    "session_snapshots_0001": "session_id",
-    "drafts_0001": "session_id",
-    "sessions_0001": "id",
-    "settings_0001": "",
-    "run_results_0001": "",
-}
-"""Tables that a migration of PostgreSQL kept, and the column with a session's id.
+VERSIONS = ("0004", "0005", "0006")
+"""Versions of the schema since nbchat 0.1.0, oldest first.
 
-What refers to the sessions comes before them.
+Each has tables that the one before lacks; no table has changed since.
 """
-
-VERSIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
-"""Versions of the schema, oldest first: the revisions in `migrations/versions`."""
 
 metadata = sa.MetaData(
     naming_convention={
@@ -207,4 +197,4 @@ INDEXES = {"sqlite": (FTS5,), "postgresql": TSVECTOR}
 """Statements that create the full-text index of messages, by database."""
 
 version = sa.table("alembic_version", sa.column("version_num"))
-"""The version of the schema, in the table where Alembic keeps it."""
+"""The version of the schema, in a table with the name that Alembic gave it."""

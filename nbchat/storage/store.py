@@ -39,7 +39,6 @@ from nbchat.storage.branches import (
 from nbchat.storage.database import (
     Database,
     Response,
-    adopt,
     begin_writing,
     database_url,
     default_file,
@@ -52,13 +51,11 @@ from nbchat.storage.owners import (
 )
 from nbchat.storage.redaction import (
     Redacted,
-    delete_from_backup,
     delete_results,
     delete_session,
     erase,
     finish_erasing,
     note_pending,
-    redact_backup,
     redact_sessions,
 )
 from nbchat.storage.schema import (
@@ -290,8 +287,7 @@ class SessionStore:
             delete_results(connection, self._mine.owner, ids)
         if not any(found):
             raise SessionNotFound(NOT_FOUND.format(", ".join(session_ids)))
-        change = partial(delete_from_backup, owner=self.owner, session_ids=ids)
-        erase(self._engine, change, "The session is deleted")
+        erase(self._engine, "The session is deleted")
 
     def check_writable(self) -> None:
         """Write a row and roll back; raises StoreError when writing fails."""
@@ -468,7 +464,7 @@ class SessionStore:
         }
 
     def redact(self, session_id: str, text: str) -> Redacted:
-        """Remove a text permanently from a session, its branches and backups.
+        """Remove a text permanently from a session and its branches.
 
         In all forms of it (`text_forms`). Returns how many messages and places had it.
         Raises NbchatError for a short text.
@@ -482,8 +478,7 @@ class SessionStore:
             removed = redact_sessions(connection, self._mine, ids, text)
         if not ids:
             raise SessionNotFound(NOT_FOUND.format(session_id))
-        change = partial(redact_backup, owner=self.owner, session_ids=ids, text=text)
-        erase(self._engine, change, "The text is removed")
+        erase(self._engine, "The text is removed")
         return removed
 
     @property
@@ -495,7 +490,7 @@ class SessionStore:
     def expire(self, days: int, forget: Callable[[str], object] = str) -> int:
         """Delete the sessions not used for so many days; returns how many.
 
-        `forget` gets the id of each, also where a backup of it cannot be changed.
+        `forget` gets the id of each.
         """
         limit = (datetime.now(UTC) - timedelta(days=days)).isoformat()
         query = self._mine.select(sessions, sessions.c.id)
@@ -509,22 +504,16 @@ class SessionStore:
         for stored_id in old:
             forget(restored(stored_id))
         if old:
-            change = partial(delete_from_backup, owner=self.owner, session_ids=old)
-            erase(self._engine, change, "Old sessions are deleted")
+            erase(self._engine, "Old sessions are deleted")
         return len(old)
 
     def initialize(self, *, rls: str | None = None) -> None:
-        """Create or migrate the tables; `rls` is owner or role, on PostgreSQL."""
+        """Create the tables; `rls` is owner or role, on PostgreSQL."""
         with self._connection() as connection:
             if rls and connection.dialect.name != "postgresql":
                 raise StoreError("Row level security needs PostgreSQL.")
             for statement in rls_statements(by_role=rls == "role") if rls else ():
                 connection.exec_driver_sql(statement)
-
-    def adopt(self) -> int:
-        """Become the owner of the sessions that have none since a migration."""
-        with self._connection() as connection:
-            return adopt(connection, self._mine.owner)
 
     def share(self, session: Session, content: str) -> str:
         """Keep a copy that others can read who have the link's token; returns it."""
@@ -632,7 +621,7 @@ class SessionStore:
 
     def _opened(self) -> Database:
         try:
-            opened = open_database(self.url, self.owner)
+            opened = open_database(self.url)
             finish_erasing(opened.engine)
         except (ValueError, TypeError) as error:  # an invalid option of the URL
             raise StoreError(

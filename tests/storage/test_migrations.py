@@ -1,9 +1,5 @@
-"""Databases of every released schema: migrated with a backup, or read-only if newer."""
+"""Databases of earlier schemas get what they lack; newer ones are read-only."""
 
-import signal
-import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +12,8 @@ from sqlite_files import sqlite_file
 from nbchat.conversation.session import Session
 from nbchat.errors import StoreError
 from nbchat.storage.autosave import save_session
-from nbchat.storage.database import backups_of, schema_version
-from nbchat.storage.migrations.run import newest
-from nbchat.storage.schema import VERSIONS
+from nbchat.storage.database import engine_for, schema_version
+from nbchat.storage.schema import VERSIONS, metadata
 from nbchat.storage.store import Origin, SessionStore
 
 SCHEMAS = Path(__file__).parents[1] / "data" / "schemas"
@@ -33,17 +28,12 @@ def server() -> Iterator[str]:
 OLDER = VERSIONS[:-1]
 
 
-def older_schema(
-    tmp_path: Path, version: str = "0001", *, without: tuple[str, ...] = ()
-) -> SessionStore:
+def older_schema(tmp_path: Path, version: str) -> SessionStore:
     """A SQLite file that an earlier version has written."""
     file = tmp_path / "sessions.db"
     with sqlite_file(file) as database:
         database.executescript((SCHEMAS / f"{version}-sqlite.sql").read_text())
-        for name in without:
-            database.execute(f"ALTER TABLE chat_messages DROP COLUMN {name}")
     database.close()
-    file.chmod(0o644)
     return SessionStore(f"sqlite:///{file}", owner="ann")
 
 
@@ -69,101 +59,40 @@ def check_contents(store: SessionStore) -> None:
     assert restarted == order.id
 
 
-def test_the_newest_version_is_that_of_the_newest_migration():
-    assert newest() == VERSIONS[-1]
-    fixtures = {file.name.partition("-")[0] for file in SCHEMAS.iterdir()}
-    assert fixtures == {*OLDER}, "keep a dump of each released schema"
+def test_there_is_a_dump_of_each_earlier_schema():
+    found = {file.name.partition("-")[0] for file in SCHEMAS.iterdir()}
+    assert found == {*OLDER}
+
+
+def columns(store: SessionStore) -> dict[str, list[str]]:
+    inspected = sa.inspect(engine_for(sa.make_url(store.url)))
+    return {
+        name: [each["name"] for each in inspected.get_columns(name)]
+        for name in metadata.tables
+    }
 
 
 @pytest.mark.parametrize("version", OLDER)
-def test_a_file_of_an_earlier_version_is_migrated_with_a_backup_beside_it(
-    version, tmp_path
-):
+def test_a_file_of_an_earlier_version_gets_what_it_lacks(version, tmp_path):
     store = older_schema(tmp_path, version)
     check_contents(store)
-    (backup,) = backups_of(tmp_path / "sessions.db")
-    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "sessions.db").stat().st_mode) == 0o600
-    with sqlite_file(backup) as database:
-        found = database.execute("SELECT count(*) FROM chat_messages").fetchone()
-    database.close()
-    assert found == (9,)
+    new = SessionStore(f"sqlite:///{tmp_path}/new.db")
+    new.initialize()
+    assert columns(store) == columns(new)
+    assert schema_version(engine_for(sa.make_url(store.url))) == VERSIONS[-1]
     assert SessionStore(store.url, owner="bob").sessions() == []
-    store.close()
-
-
-def test_a_file_without_the_columns_of_costs_is_migrated_too(tmp_path):
-    names = ("model", "cost", "is_estimated", "dropped_tokens")
-    store = older_schema(tmp_path, without=names)
-    check_contents(store)
-    store.close()
-
-
-def test_a_migration_that_fails_or_is_killed_changes_nothing(tmp_path):
-    store = older_schema(tmp_path)
-    with sqlite_file(tmp_path / "sessions.db") as database:
-        database.execute("CREATE TABLE settings_0001 (mine TEXT)")  # in the way
-        before = list(database.iterdump())
-    database.close()
-    with pytest.raises(
-        StoreError, match=r"Can't update the database .* It's unchanged"
-    ) as no:
-        store.sessions()
-    assert len(str(no.value).splitlines()) == 2
-    with sqlite_file(tmp_path / "sessions.db") as database:
-        assert [*database.iterdump()] == before
-        database.execute("DROP TABLE settings_0001")
-    database.close()
-    check_contents(store)
+    new.close()
     store.close()
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_in_the_migration_leaves_the_old_tables(tmp_path):
-    store = older_schema(tmp_path)
-    code = (
-        "import os, signal, sys\n"
-        "from nbchat.storage.migrations import run\n"
-        "inner = run.upgrade\n"
-        "def upgrade(connection, owner):\n"
-        "    inner(connection, owner)\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "run.upgrade = upgrade\n"
-        "from nbchat.storage.store import SessionStore\n"
-        "SessionStore(sys.argv[1], owner='ann').sessions()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code, store.url], check=False)
-    assert done.returncode == -signal.SIGKILL
-    check_contents(store)
-    store.close()
-
-
-@pytest.mark.slow
-def test_a_server_with_owners_is_migrated(server):
-    engine = fill_server(server, "0002")
+@pytest.mark.parametrize("version", OLDER)
+def test_a_server_of_an_earlier_version_gets_what_it_lacks(version, server):
+    engine = fill_server(server, version)
     store = SessionStore(server, owner="ann")
     check_contents(store)
     with engine.begin() as connection:
         assert schema_version(connection) == VERSIONS[-1]
-        connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-    engine.dispose()
-    store.close()
-
-
-@pytest.mark.slow
-def test_a_server_of_the_first_version_is_migrated_and_keeps_its_old_tables(server):
-    engine = fill_server(server, "0001")
-    with engine.begin() as connection:
-        connection.exec_driver_sql("ALTER TABLE settings ALTER scope TYPE VARCHAR(64)")
-    store = SessionStore(server, owner="ann")
-    assert store.sessions() == []  # whose they are is not known
-    store.adopt()
-    check_contents(store)
-    assert SessionStore(server, owner="bob").sessions() == []
-    with engine.begin() as connection:
-        assert schema_version(connection) == VERSIONS[-1]
-        old = connection.scalar(sa.text("SELECT count(*) FROM chat_messages_0001"))
-        assert old == 9
         connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     engine.dispose()
     store.close()
@@ -253,15 +182,19 @@ def test_a_damaged_row_is_shown_and_hides_no_other(tmp_path):
     store.close()
 
 
-def test_a_store_of_another_program_is_refused_in_one_line(tmp_path):
+@pytest.mark.parametrize("made_by", ["another program", "a version before 0.1.0"])
+def test_a_database_of_others_is_refused_and_not_changed(made_by, tmp_path):
     file = tmp_path / "other.db"
     with sqlite_file(file) as database:
         database.execute("CREATE TABLE sessions (token TEXT)")
+        if "version" in made_by:
+            database.execute("CREATE TABLE alembic_version (version_num TEXT)")
+            database.execute("INSERT INTO alembic_version VALUES ('0003')")
+        before = list(database.iterdump())
     database.close()
-    with pytest.raises(StoreError) as refused:
+    with pytest.raises(StoreError, match="isn't nbchat's, or it's from before") as no:
         SessionStore(f"sqlite:///{file}").sessions()
-    assert len(str(refused.value).splitlines()) == 2
+    assert len(str(no.value).splitlines()) == 2
     with sqlite_file(file) as database:
-        tables = database.execute("SELECT name FROM sqlite_master").fetchall()
+        assert list(database.iterdump()) == before
     database.close()
-    assert tables == [("sessions",)]

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from driving import replied
-from postgres import fill_server, running_server
-from sqlite_files import sqlite_file
+from postgres import running_server
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.map_agents import map_agents
@@ -26,7 +25,7 @@ from nbchat.conversation.cell_changes import CellChange, CellState
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError, NotErased, SessionNotFound, StoreError
 from nbchat.storage.autosave import save_session
-from nbchat.storage.database import _tune_sqlite, back_up, backups_of, engine_for
+from nbchat.storage.database import _tune_sqlite, engine_for
 from nbchat.storage.export import MarkdownLog
 from nbchat.storage.factory import autosave_of, expire_sessions
 from nbchat.storage.redaction import Redacted
@@ -37,7 +36,6 @@ from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
 
 SECRET = 'sk-live "4242"\n\\é-SECRET'
-SCHEMAS = Path(__file__).parents[1] / "data" / "schemas"
 NEEDLES = (b"4242", b"-SECRET")
 
 
@@ -294,170 +292,12 @@ def assert_no_table_has_it(url: str) -> None:
     engine.dispose()
 
 
-def test_redact_reaches_the_backup_of_a_migration(tmp_path):
-    file = tmp_path / "sessions.db"
-    script = (SCHEMAS / "0001-sqlite.sql").read_text()
-    with sqlite_file(file) as database:
-        database.executescript(script)
-    database.close()
-    store = SessionStore(f"sqlite:///{file}")
-    (found,) = [info.id for info in store.sessions() if "printer" in info.title]
-    assert store.redact(found, "toner is low").messages == 1
-    store.close()
-    (backup,) = backups_of(file)
-    for each in (file, backup):
-        assert b"toner is low" not in each.read_bytes()
-    assert b"printer" in backup.read_bytes()
-
-
-def test_deleting_a_session_reaches_the_backup_of_a_migration(tmp_path):
-    file = tmp_path / "sessions.db"
-    with sqlite_file(file) as database:
-        database.executescript((SCHEMAS / "0001-sqlite.sql").read_text())
-    database.close()
-    store = SessionStore(f"sqlite:///{file}")
-    titles = {info.title: info.id for info in store.sessions()}
-    (found,) = [each for title, each in titles.items() if "printer" in title]
-    (backup,) = backups_of(file)
-    others = len(titles) - 1
-    store.delete(found)
-    assert b"printer" not in backup.read_bytes()
-    with sqlite_file(backup) as database:
-        assert database.execute("SELECT count(*) FROM sessions").fetchone() == (others,)
-    database.close()
-    assert store.expire(days=0) == others
-    with sqlite_file(backup) as database:
-        assert database.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
-    database.close()
-    store.close()
-
-
-def backed_up(tmp_path, *, words=("printer", "scanner")):
-    """A store with a session for each word, and a backup of it."""
-    store = SessionStore(f"sqlite:///{tmp_path}/sessions.db")
-    for word in words:
-        session = Session([("user", f"my {word} is broken")], session_id=word)
-        save_session(store, session)
-    file = tmp_path / "sessions.db.backup-0004"
-    source = sqlite3.connect(tmp_path / "sessions.db")
-    with closing(source) as database, closing(sqlite3.connect(file)) as backup:
-        database.backup(backup)
-    return store, file
-
-
-def test_a_backup_keeps_no_word_of_a_deleted_session_in_its_index(tmp_path):
-    store, backup = backed_up(tmp_path)
-    assert b"scanner" in backup.read_bytes()
-    store.delete("printer")
-    assert b"printer" not in backup.read_bytes()
-    store.redact("scanner", "my scanner")
-    assert b"scanner is" not in backup.read_bytes()
-    with closing(sqlite3.connect(backup)) as database:
-        query = "SELECT count(*) FROM message_words WHERE message_words MATCH ?"
-        counts = [
-            database.execute(query, [word]).fetchone()[0]
-            for word in ("printer", "scanner", "broken")
-        ]
-    assert counts == [0, 0, 1]
-    store.close()
-
-
-def test_a_backup_without_the_session_is_not_written_again(tmp_path):
-    store, backup = backed_up(tmp_path)
-    save_session(store, Session([("user", "new one")], session_id="new"))
-    before = backup.read_bytes()
-    store.delete("new")
-    assert backup.read_bytes() == before
-    store.close()
-
-
-@pytest.fixture
-def impatient(monkeypatch) -> None:
-    """A locked backup is waited for only a moment."""
-    monkeypatch.setattr("nbchat.storage.redaction.BACKUP_SECONDS", 0.05)
-
-
-def test_a_text_that_is_left_in_a_backup_is_removed_from_the_chat(tmp_path, impatient):
-    store, backup = backed_up(tmp_path)
-    session = store.load("printer")
-    agent = Agent(ScriptedProvider(says("Yes.")), session=session)
-    with closing(sqlite3.connect(backup)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(StoreError, match="still in the backup"):
-            list(Commands(store, NbChat())(agent, "/redact my printer"))
-    assert agent.session.transcript[0].content == "[redacted] is broken"
-    store.close()
-
-
 def forget_use(store: SessionStore, session_id: str, *, days: int) -> None:
     """Make a session one that was used last so many days ago."""
     before = (datetime.now(UTC) - timedelta(days=days)).isoformat()
     with engine_for(sa.make_url(store.url)).begin() as connection:
         its_own = sessions.c.id == session_id
         connection.execute(sa.update(sessions).where(its_own).values(used_at=before))
-
-
-@pytest.mark.slow
-def test_a_backup_that_is_locked_is_named(tmp_path, impatient):
-    store, backup = backed_up(tmp_path)
-    with closing(sqlite3.connect(backup)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(
-            StoreError, match=r"is deleted, but a copy is still in the backup .*0004"
-        ):
-            store.delete("printer")
-        with pytest.raises(
-            StoreError, match=r"is removed, but a copy is still in the backup"
-        ):
-            store.redact("scanner", "my scanner")
-        assert [info.id for info in store.sessions()] == ["scanner"]
-        MarkdownLog(str(tmp_path / "logs")).write(store.load("scanner"))
-        config = NbChat(retention_days=1, log_folder=str(tmp_path / "logs"))
-        forget_use(store, "scanner", days=2)
-        expire_sessions(store, config)
-    assert not [*store.sessions(), *(tmp_path / "logs").iterdir()]
-    store.close()
-
-
-def test_logs_are_deleted_also_when_a_backup_is_locked(tmp_path, impatient):
-    store, backup = backed_up(tmp_path)
-    log = MarkdownLog(str(tmp_path / "logs"))
-    log.write(store.load("printer"))
-    agent = Agent(ScriptedProvider(), session=store.load("scanner"))
-    with closing(sqlite3.connect(backup)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(StoreError, match="still in the backup"):
-            list(
-                Commands(store, NbChat(log_folder=log.folder))(agent, "/delete printer")
-            )
-    assert [*(tmp_path / "logs").iterdir()] == []
-    store.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rls", [None, "owner"])
-def test_the_tables_that_postgresql_keeps_of_a_migration_are_redacted(rls):
-    with running_server() as url:
-        engine = fill_server(url, "0001")
-        store = SessionStore(url, owner="ann")
-        store.adopt()
-        store.initialize(rls=rls)
-        (found,) = [info.id for info in store.sessions() if "printer" in info.title]
-
-        def kept(text: str) -> int:
-            query = "SELECT count(*) FROM chat_messages_0001 WHERE content LIKE :text"
-            with engine.begin() as connection:
-                return connection.scalar(sa.text(query), {"text": f"%{text}%"})
-
-        assert kept("toner is low") == 1
-        assert store.redact(found, "toner is low").messages == 1
-        assert kept("toner is low") == 0
-        assert kept("printer") > 0
-        store.delete(found)
-        assert kept("printer") == 0
-        assert kept("") > 0
-        store.close()
-        engine.dispose()
 
 
 def test_each_shared_copy_of_a_session_is_redacted_by_itself(tmp_path):
@@ -523,21 +363,6 @@ def test_old_sessions_leave_their_results_without_the_answers(store):
     assert store.expire(8) >= len(sessions)
     assert [each.value for each in runs.results("old-sessions")] == [None, None]
     runs.close()
-
-
-def test_a_backup_keeps_no_result_of_a_deleted_session(tmp_path):
-    store = SessionStore(f"sqlite:///{tmp_path}/sessions.db")
-    runs, sessions = ran(store, "a-backup")
-    with sqlite_file(tmp_path / "sessions.db") as database:
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    database.close()
-    runs.close()
-    back_up(tmp_path / "sessions.db", "0003")
-    store.redact(sessions[0], SECRET)
-    store.delete(sessions[1])
-    store.close()
-    (backup,) = backups_of(tmp_path / "sessions.db")
-    assert not [each for each in NEEDLES if each in backup.read_bytes()]
 
 
 def test_a_short_text_is_refused(tmp_path):
@@ -664,21 +489,17 @@ def test_a_database_that_is_read_only_says_so_and_claims_nothing(how, tmp_path):
     locked.close()
 
 
-def test_redact_reaches_settings_of_the_session_also_in_a_backup(tmp_path):
+def test_redact_reaches_settings_of_the_session(tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path}/sessions.db")
     for name in ("s", "t"):
         save_session(store, Session([("user", "hi")], session_id=name))
         store.set_setting(session_scope(name), "summary_prompt", f"Use {KEPT}")
-    backup = back_up(tmp_path / "sessions.db", "0004")
     assert store.redact("s", KEPT) == Redacted(0, 1)
     found = {
         name: store.settings((session_scope(name),))["summary_prompt"][1]
         for name in ("s", "t")
     }
     assert found == {"s": "Use [redacted]", "t": f"Use {KEPT}"}
-    with closing(sqlite3.connect(backup)) as database:
-        values = database.execute("SELECT value_json FROM settings ORDER BY scope")
-        assert [KEPT in each for (each,) in values] == [False, True]
     store.delete("t")
     assert in_files(tmp_path / "sessions.db") == []
     store.close()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2] / "nbchat"
 
 FOR_MODELS = (
-    *("compaction/memory/", "compaction/summarizer/", "testing/", "storage/migrations"),
+    *("compaction/memory/", "compaction/summarizer/", "testing/"),
     *("compaction/pruning/", "jupyter/panel/protocol_schema.py"),
 )
 """Files whose texts a model reads, or only a developer."""

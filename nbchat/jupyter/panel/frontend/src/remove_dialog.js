@@ -9,7 +9,7 @@ const SHORTEST = 4; // characters, as /redact takes them
 
 const REMOVED =
   "Removes this text from the session and its branches: from messages, tool outputs, summaries, facts, pins, " +
-  "the search index, shared copies, logs, and backups of the database. This can't be undone. Files that were " +
+  "the search index, shared copies and logs. This can't be undone. Files that were " +
   "exported still contain it, and so do the servers that it was sent to.";
 
 export class RemoveDialog extends Dialog {

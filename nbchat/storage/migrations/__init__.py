@@ -1,1 +1,0 @@
-"""Migrations of the database's schema, run by Alembic."""

@@ -1,1 +1,0 @@
-"""The migrations, one for each version of the schema."""
