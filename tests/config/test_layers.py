@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -226,7 +227,8 @@ def test_a_site_file_and_code_change_fields_of_a_policy(site):
     agent = build_agent(settings(policies={"tiered": {"bullets": 7}}))
     policy = agent.engine.policy
     assert (policy.name, policy.keep, policy.bullets) == ("tiered", 5, 7)
-    Commands(SessionStore("sqlite://"))(agent, "/policy early")
+    with closing(SessionStore("sqlite://")) as store:
+        Commands(store)(agent, "/policy early")
     assert agent.engine.policy == PRESETS["early"]
 
 
