@@ -12,7 +12,7 @@ from collections.abc import (
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from threading import Event as Flag
 from typing import TYPE_CHECKING
@@ -65,8 +65,11 @@ class ToolCalls:
         self._append = append
         self._shorten = shorten
         self._publish = publish
-        self._unsaved_id = uuid4().hex
+
+    @cached_property
+    def _unsaved_id(self) -> str:
         """Part of idempotency keys for sessions that aren't stored."""
+        return uuid4().hex
 
     def run(self, calls: Iterable[Entry], stop: Flag | None) -> Events:
         """Run calls in order and append their results, then their pictures.

@@ -30,7 +30,7 @@ def arguments_adapter(function: Callable[..., object], name: str) -> TypeAdapter
     Every kind of parameter but `*args` and `**kwargs` is one; without a type hint it is
     a string. Raises ConfigError for a type that has no JSON schema.
     """
-    hints = _hints(function)
+    hints = type_hints(function)
     parameters = [
         each.replace(
             kind=Parameter.KEYWORD_ONLY, annotation=modern(hints.get(each.name, str))
@@ -129,7 +129,7 @@ def schema_text(schema: Mapping[str, Any]) -> str:
     return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
 
 
-def _hints(function: Callable[..., object]) -> dict[str, Any]:
+def type_hints(function: Callable[..., object]) -> dict[str, Any]:
     """The type hints of a function, of an object's `__call__`, or of a partial."""
     target = getattr(function, "func", function)
     if not hasattr(target, "__annotations__") or isinstance(target, type):

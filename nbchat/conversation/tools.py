@@ -34,7 +34,9 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
 from threading import Event as Flag
+from types import FunctionType
 from typing import Any, NamedTuple, overload
+from weakref import WeakKeyDictionary
 
 import docstring_parser
 from pydantic import TypeAdapter, ValidationError
@@ -47,6 +49,7 @@ from nbchat.conversation.json_schemas import (
     closed_arguments,
     faults,
     json_schema,
+    type_hints,
 )
 from nbchat.conversation.returned_values import ToolOutput, error_line, output_of
 from nbchat.errors import ConfigError, NbchatError, PreviewFailed, Stopped
@@ -320,14 +323,7 @@ def _made(
     if isinstance(function, Tool):
         return function
     name = name or _name_of(function)
-    text = docstring_parser.parse(inspect.getdoc(function) or "")
-    said = "\n".join(filter(None, (text.short_description, text.long_description)))
-    adapter = arguments_adapter(function, name)
-    schema = closed_arguments(json_schema(adapter))
-    for each in text.params:
-        definition = schema["properties"].get(each.arg_name)
-        if definition is not None and each.description:
-            definition.setdefault("description", each.description)
+    said, schema, adapter = _read(function, name)
     return Tool(
         name,
         description or said or name,
@@ -339,6 +335,37 @@ def _made(
         parallel,
         idempotent,
     )
+
+
+_Signature = tuple[str, dict[str, Any], TypeAdapter[dict[str, Any]]]
+
+_READ: WeakKeyDictionary[Function, tuple[object, _Signature]] = WeakKeyDictionary()
+"""Signatures of functions, each with all it was read from: one takes 2 ms, and a
+service makes an agent for each request."""
+
+
+def _read(function: Function, name: str) -> _Signature:
+    """The description of a function, and the schema and check of its arguments."""
+    if not isinstance(function, FunctionType):  # a bound method is new each time
+        return _read_anew(function, name)
+    source = name, function.__doc__, type_hints(function)
+    known, found = _READ.get(function, (None, None))
+    if found is None or known != source:
+        found = _read_anew(function, name)
+        _READ[function] = source, found
+    return found
+
+
+def _read_anew(function: Function, name: str) -> _Signature:
+    text = docstring_parser.parse(inspect.getdoc(function) or "")
+    said = "\n".join(filter(None, (text.short_description, text.long_description)))
+    adapter = arguments_adapter(function, name)
+    schema = closed_arguments(json_schema(adapter))
+    for each in text.params:
+        definition = schema["properties"].get(each.arg_name)
+        if definition is not None and each.description:
+            definition.setdefault("description", each.description)
+    return said, schema, adapter
 
 
 def _name_of(function: Function) -> str:

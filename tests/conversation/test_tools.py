@@ -488,3 +488,20 @@ def test_a_frame_of_polars_or_pyarrow_is_csv_of_which_20_rows_are_shown(make: An
     assert output.entry.content.endswith("A29,1.5")
     assert output.shown.endswith("A19,1.5\n... 10 more rows")
     assert output_of(call("read", "{}"), frame[:2]).shown == ""
+
+
+def test_a_function_whose_type_is_defined_anew_gets_the_new_schema():
+    def decide(kind: "Kind") -> str:  # noqa: F821
+        """Decide."""
+        return kind
+
+    places = decide.__globals__
+    try:
+        places["Kind"] = Literal["card", "transfer"]
+        first, same = tool(decide), tool(decide)
+        places["Kind"] = Literal["card", "loan"]
+        second = tool(decide)
+    finally:
+        places.pop("Kind")
+    assert first.parameters is same.parameters
+    assert second.parameters["properties"]["kind"]["enum"] == ["card", "loan"]
