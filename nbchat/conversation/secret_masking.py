@@ -58,7 +58,7 @@ _TOKENS = r"(?:(?:auth|access|refresh|api|bot|session)[-_ ]?)?token"
 
 _NAMES = rf"""(?:{_STRONG}|pwd|pw|bearer|secret|credentials?|pin|{_KEY}
   |(?:openai|anthropic|gemini|google|azure|aws)[-_ ]?key
-  |{_TOKENS}|client[-_]?secret|security[-_ ]answer
+  |{_TOKENS}|client[-_]?secret
   |(?:set|session|auth)[-_ ]?cookie)(?:[-_]?\d+)?"""
 
 _START = r"(?:(?<![a-z0-9])|(?-i:(?<=[a-z])(?=[A-Z])))"
@@ -225,32 +225,6 @@ _SAID = re.compile(
 )
 """A password in a sentence."""
 
-_NO_STATE = r"""(?!(?:\w+(?:ed|ing|less)|not|in|on|at|too|so|very|the|a|an|my|your|his
-  |her|it|its|this|that|these|those|what|which|one|no|none|never|always|still|already|also
-  |only|here|there|below|above|wrong|right|correct|incorrect|invalid|valid|unknown|known
-  |weak|strong|long|short|old|new|gone|lost|stolen|broken|stuck|secret|private|safe|secure
-  |same|different|fine|okay|good|bad|empty|blank|optional|case[- ]sensitive|unsafe
-  |insecure|public|out|hidden|mine|yours|hard|easy|simple|unavailable|forgotten|temporary|up|being
-  |taken|enough|ok|set|kept|sent|shown|written|due|about|to|of|from|for|with)\b)"""
-"""No state of a password or an answer: "my password is wrong"."""
-
-_MY = "|".join(
-    rf"(?<=\bmy[ ]{kind})"
-    for kind in (
-        "",
-        "new[ ]",
-        "old[ ]",
-        "current[ ]",
-        "login[ ]",
-        "wifi[ ]",
-        "account[ ]",
-    )
-)
-"""Before a password: "my", "my new"."""
-
-_ENDS = r"""(?=["'”]?\s*(?:[.,;!](?:\s|$)|\n|$|and\b|but\b))"""
-"""Where a sentence, or a part of it, ends."""
-
 _CODE_SAID = re.compile(
     rf"""(?<![\w-])(?:pin(?:[- ]?(?:code|number|nummer))?|geheimzahl)\b
       (?:[ ](?!code\b)[\w']{{1,15}}){{0,4}}?{_IS}\s*(\d{{4,8}})(?!\w|[.,]\d)
@@ -268,17 +242,10 @@ _CODE_SAID = re.compile(
     |\b(?:backup|recovery)[ _-]?codes?\b[^\n:]{{0,80}}(?::[ ]*|\n)
       ((?:[\s,;*-]{{0,8}}(?:\d{{1,2}}[.)][ ]+)?(?![a-z]{{4,}}\d{{1,2}}\b)
         (?=[a-z-]{{0,12}}\d|[a-f]{{8}}\b)[0-9a-z]{{4,10}}(?:-[0-9a-z]{{4,10}}){{0,3}}
-        (?![\w.:/])){{2,30}})
-    |(?:(?:\bmother(?:'?s)?[ ]|(?<=\bmy[ ]))maiden[ ]name{_IS}
-      |\bmaiden[ ]name\s*[:=])\s*{_NO_STATE}["'“]?([^\W\d_][\w'-]{{1,40}}){_ENDS}
-    |\banswer[ ]to[ ](?:my|the)[ ]security[ ]question{_IS}\s*{_NO_STATE}
-      ["'“]?([^\W\d_][\w'-]{{1,40}}(?:[ ][\w'-]{{1,40}}){{0,3}}){_ENDS}
-    |(?:{_MY})password[ ](?:is|was)[ ](?:now[ ])?{_NO_STATE}
-      ([^\W\d_][\w'-]{{3,40}}){_ENDS}""",
+        (?![\w.:/])){{2,30}})""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""A PIN, a code that is used once, the words of a wallet, and what only one person is
-asked for."""
+"""A PIN, a code that is used once, and the words of a wallet."""
 
 _WORDS = (
     "pass pw kennwort contrase senha wachtwoord mot lösenord adgangskode salasana hasło"
@@ -312,10 +279,9 @@ _STEMS = {
         secret api net ::add-mask:: define response=""",
     _SAID: f"{_WORDS} {_KEYS}",
     _CODE_SAID: """pin geheimzahl cvv cvc time verif secur login 2fa otp sms einmal
-        bestät sicherheits set secret private backup recovery totp seed mnemonic
-        maiden mot answer pass""",
+        bestät sicherheits set secret private backup recovery totp seed mnemonic""",
     _ASSIGNED: f"""{_WORDS} {_KEYS} bearer cred pin openai anthropic gemini google azure
-        aws client secur set""",
+        aws client set""",
 }
 """How what a pattern finds begins, in small letters; none begins with another."""
 

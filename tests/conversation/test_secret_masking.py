@@ -97,9 +97,8 @@ def test_no_name_in_pythons_own_library_looks_random():
             "curl -u a ",
         ),
         *("login -p ", "echo x | ", "net use a ", "setup key x ", "password' value="),
-        *("backup codes: 1a2b ", "1a2b-3c4d ", "maiden name is ", "define('a"),
+        *("backup codes: 1a2b ", "1a2b-3c4d ", "define('a"),
         *("jdbc:oracle:a:b/", "recovery codes:\n", "::add-mask::"),
-        *("my password is a", "answer to my security question is a b ", "maiden name:"),
     ],
 )
 def test_a_text_made_to_be_slow_is_read_in_time(piece):
