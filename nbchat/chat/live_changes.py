@@ -40,14 +40,13 @@ from nbchat.config.settings import (
     NbChat,
     unknown_setting,
 )
-from nbchat.errors import ConfigError, NbchatError, StoreError
+from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import EMBEDDED_MODEL, Unconnected, default_model
 from nbchat.providers.endpoint import is_encrypted, server_of
 from nbchat.providers.provider_table import KINDS
 from nbchat.storage.saved_settings import (
     THIS_SESSION,
-    Change,
     SettingInForce,
     Target,
     is_overridden,
@@ -111,12 +110,10 @@ class LiveSettings:
             self._config = settings()
         return self._config
 
-    def in_force(
-        self, agent: Agent | None = None, *, change: Change | None = None
-    ) -> NbChat:
+    def in_force(self, agent: Agent | None = None) -> NbChat:
         """A copy of the settings for a chat, or for new chats, stored ones included."""
         target = self._target(agent) if agent else None
-        return with_saved_settings(self.config, self._store, target, change=change)
+        return with_saved_settings(self.config, self._store, target)
 
     def listed(self, agent: Agent) -> list[SettingInForce]:
         """Everything that `/set` can store, with its value for a chat."""
@@ -136,9 +133,7 @@ class LiveSettings:
             raise ConfigError(
                 "This chat isn't saved yet, so it has no settings of its own."
             )
-        change = Change(target.scope(scope), name, value)
-        is_for_chat = change.scope in target.scopes
-        self._store_and_apply(agent, name, change, is_applied=is_for_chat)
+        self._store_and_apply(agent, target.scope(scope), name, value)
         if name == "window":
             choose_window(scope, value)  # agents in Python don't read the store
         if name == "notebook_tools" and not scope:
@@ -278,8 +273,8 @@ class LiveSettings:
         target = self._target(agent)
         self._own_policy = self._own_policy or agent.engine.tracker.base_policy
         if target.session_id:
-            change = Change(target.scope(THIS_SESSION), "policy", name)
-            self._store_and_apply(agent, "policy", change, is_applied=True)
+            scope = target.scope(THIS_SESSION)
+            self._store_and_apply(agent, scope, "policy", name)
         else:
             config = with_saved_settings(self.config, self._store, target)
             use_policy(agent, config, base)
@@ -332,11 +327,7 @@ class LiveSettings:
 
     def apply(self, agent: Agent, names: Iterable[str]) -> None:
         """Let the chat follow the settings in force for it."""
-        names = list(names)
-        target = self._target(agent)
-        self._apply(agent, names, with_saved_settings(self.config, self._store, target))
-
-    def _apply(self, agent: Agent, names: Iterable[str], config: NbChat) -> None:
+        config = self.in_force(agent)
         for name in names:
             if name == "policy":
                 use_policy(agent, config, self._base_policy(config))
@@ -358,18 +349,16 @@ class LiveSettings:
             return own
         return chosen
 
-    def _store_and_apply(
-        self, agent: Agent, name: str, change: Change, *, is_applied: bool
-    ) -> None:
-        """Apply a change if it is for this chat, and store it; both or neither."""
-        if is_applied:
-            self._apply(agent, [name], self.in_force(agent, change=change))
-        try:
-            self._store.set_setting(change.scope, change.name, change.value)
-        except StoreError:
-            if is_applied:
+    def _store_and_apply(self, agent: Agent, scope: str, name: str, value: Any) -> None:
+        """Store a value, and apply it if it is for this chat; both or neither."""
+        _, before = self._store.settings([scope]).get(name, (scope, None))
+        self._store.set_setting(scope, name, value)
+        if scope in self._target(agent).scopes:
+            try:
                 self.apply(agent, [name])
-            raise
+            except NbchatError:
+                self._store.set_setting(scope, name, before)
+                raise
 
     def _target(self, agent: Agent) -> Target:
         return Target(agent.provider.name, self._session(agent))
@@ -453,24 +442,20 @@ def _apply_window(agent: Agent, config: NbChat, _name: str) -> None:
     agent.use(provider, window=window)
 
 
-def _apply_output_tokens(agent: Agent, config: NbChat, _name: str) -> None:
-    _change(agent, config, max_output_tokens=config.max_output_tokens)
-
-
-def _apply_system_prompt(agent: Agent, config: NbChat, _name: str) -> None:
-    _change(agent, config, system=config.system_prompt)
+def _apply_to_requests(agent: Agent, config: NbChat, name: str) -> None:
+    """Set an attribute that changes what a request needs; restore it if refused."""
+    attribute = "system" if name == "system_prompt" else name
+    before = getattr(agent, attribute)
+    setattr(agent, attribute, getattr(config, name))
+    try:
+        agent.use(agent.provider, window=config.window)
+    except NbchatError:
+        setattr(agent, attribute, before)
+        raise
 
 
 def _apply_request_options(agent: Agent, config: NbChat, name: str) -> None:
     agent.set_options({name: dict(request_options(config)).get(name)})
-
-
-def _apply_recall(agent: Agent, config: NbChat, _name: str) -> None:
-    _change(agent, config, recall=config.recall)
-
-
-def _apply_context_tools(agent: Agent, config: NbChat, _name: str) -> None:
-    _change(agent, config, context_tools=config.context_tools)
 
 
 def _apply_tokenizer(agent: Agent, config: NbChat, _name: str) -> None:
@@ -494,10 +479,6 @@ def _apply_log_folder(agent: Agent, config: NbChat, _name: str) -> None:
         agent.autosave.write_log_to(config.log_folder)
 
 
-def _apply_nothing(_agent: Agent, _config: NbChat, _name: str) -> None:
-    """Do nothing: the views follow on their own."""
-
-
 def _refuse(_agent: Agent, _config: NbChat, name: str) -> None:
     raise ConfigError(
         f"{name} can't change while a chat is open. Set {TABLE[name].variable} or "
@@ -510,31 +491,15 @@ APPLY: Mapping[str, Callable[[Agent, NbChat, str], None]] = {
     "threshold": _apply_threshold,
     "summary_writer": _apply_summary_writer,
     "window": _apply_window,
-    "max_output_tokens": _apply_output_tokens,
-    "system_prompt": _apply_system_prompt,
+    "request": _apply_to_requests,
     "request_options": _apply_request_options,
-    "recall": _apply_recall,
-    "context_tools": _apply_context_tools,
     "tokenizer": _apply_tokenizer,
     "base_url": _apply_base_url,
     "log_folder": _apply_log_folder,
-    "view": _apply_nothing,
+    "view": lambda _agent, _config, _name: None,  # the views follow on their own
     "restart": _refuse,
 }
 """Functions that the table names in `apply`, for settings that are not copied as is."""
-
-
-def _change(agent: Agent, config: NbChat, **attributes: object) -> None:
-    """Set attributes that change what a request needs; restore them if refused."""
-    before = {name: getattr(agent, name) for name in attributes}
-    try:
-        for name, value in attributes.items():
-            setattr(agent, name, value)
-        agent.use(agent.provider, window=config.window)
-    except NbchatError:
-        for name, value in before.items():
-            setattr(agent, name, value)
-        raise
 
 
 def _keep_summary_writers(agent: Agent, config: NbChat, provider: Provider) -> None:

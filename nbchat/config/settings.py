@@ -100,7 +100,7 @@ class NbChat(Configurable):
     system_prompt = Unicode(
         "You are a helpful assistant in a Jupyter notebook.",
         help="System prompt, sent with every request.",
-    ).tag(config=True, scope="configuration", apply="system_prompt")
+    ).tag(config=True, scope="configuration", apply="request")
     policy = Enum(
         list(PRESETS),
         "single-summary",
@@ -146,7 +146,7 @@ class NbChat(Configurable):
         allow_none=True,
         min=1,
         help="Maximum length of an answer in tokens. None: the limit of the model.",
-    ).tag(config=True, scope="model", apply="max_output_tokens")
+    ).tag(config=True, scope="model", apply="request")
     effort = Enum(
         ["off", "low", "medium", "high"],
         None,
@@ -214,12 +214,12 @@ class NbChat(Configurable):
         help="Offer the model a tool that finds compacted and shortened content, for "
         "84 tokens per request. None: once something was compacted or shortened, to "
         "models of OpenAI, Anthropic and Google, and to others that have tools.",
-    ).tag(config=True, scope="configuration", apply="recall")
+    ).tag(config=True, scope="configuration", apply="request")
     context_tools = Bool(
         False,
         help="Offer the model the tools compact and context, with which it decides "
         "itself when the conversation is compacted. You can undo each compaction.",
-    ).tag(config=True, scope="model", apply="context_tools")
+    ).tag(config=True, scope="model", apply="request")
     rules_files = Bool(
         True,
         help="Use the rules in .nbchat/rules.md or AGENTS.md of the notebook's project "

@@ -76,28 +76,15 @@ class Target:
         return THIS_SESSION if is_own else scope
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A value that is to be stored; None removes it."""
-
-    scope: str
-    name: str
-    value: Any
-
-
 def with_saved_settings(
-    config: NbChat,
-    store: SessionStore,
-    target: Target | None = None,
-    *,
-    change: Change | None = None,
+    config: NbChat, store: SessionStore, target: Target | None = None
 ) -> NbChat:
-    """A copy of the settings with what is stored for a target, and after a change.
+    """A copy of the settings with what is stored for a target.
 
     An unreadable store changes nothing.
     """
     target = _known(config, target)
-    return _merged(config, _stored(config, store, target, change), target)
+    return _merged(config, _stored(config, store, target), target)
 
 
 def keep_model(
@@ -173,19 +160,11 @@ def _known(config: NbChat, target: Target | None) -> Target:
     return replace(target, model=target.model or config.model or default_model())
 
 
-def _stored(
-    config: NbChat, store: SessionStore, target: Target, change: Change | None = None
-) -> Found:
-    """The values stored for a target and not overridden, by their stored names.
-
-    A change counts as if it were stored already.
-    """
+def _stored(config: NbChat, store: SessionStore, target: Target) -> Found:
+    """The values stored for a target and not overridden, by their stored names."""
     scopes = target.scopes
     try:
         found = store.settings(scopes)
-        if change is not None and change.scope in scopes:
-            others = store.settings([each for each in scopes if each != change.scope])
-            found = _changed(found, others, change, scopes)
     except StoreError as error:
         logger.warning("Can't read the stored settings: %s", error)
         return {}
@@ -195,19 +174,6 @@ def _stored(
         for name, (scope, value) in found.items()
         if scope in own or not is_overridden(config, name)
     }
-
-
-def _changed(
-    found: Found, others: Found, change: Change, scopes: tuple[str, ...]
-) -> Found:
-    name, (scope, value) = change.name, others.get(change.name, ("", None))
-    is_outranked = value is not None and scopes.index(scope) > scopes.index(
-        change.scope
-    )
-    if change.value is not None and not is_outranked:
-        return {**found, name: (change.scope, change.value)}
-    rest = {each: pair for each, pair in found.items() if each != name}
-    return rest if value is None else {**rest, name: (scope, value)}
 
 
 def is_overridden(config: NbChat, name: str) -> bool:
