@@ -31,7 +31,7 @@ from nbchat.storage.autosave import save_session
 from nbchat.storage.export import FORMATS, VERSION, exported, imported
 from nbchat.storage.factory import opened_store
 from nbchat.storage.import_checks import checked, claims, without_claims
-from nbchat.storage.owners import rls_statements
+from nbchat.storage.postgresql import rls_statements
 from nbchat.storage.schema import VERSIONS
 from nbchat.storage.store import SessionStore
 

@@ -17,9 +17,10 @@ import sqlalchemy as sa
 from nbchat.conversation.entries import now
 from nbchat.conversation.session import Ancestors, Session
 from nbchat.errors import SessionNotFound
-from nbchat.storage.owners import SHARE_SETTING, OwnedRows
+from nbchat.storage.postgresql import SHARE_SETTING, announce
 from nbchat.storage.schema import sessions, shares
 from nbchat.storage.serialization import (
+    OwnedRows,
     SessionInfo,
     ancestors_from_json,
     restored,
@@ -166,9 +167,7 @@ def add_share(
 def shared_copy(connection: sa.Connection, token: str) -> str:
     """The copy that a token opens, of any owner; raises SessionNotFound."""
     key = _hash(token)
-    if connection.dialect.name == "postgresql":
-        setting = sa.func.set_config(SHARE_SETTING, key, True)
-        connection.execute(sa.select(setting))
+    announce(connection, SHARE_SETTING, key)
     query = sa.select(shares.c.content_json).where(shares.c.token_hash == key)
     found = connection.scalar(query)
     if found is None:

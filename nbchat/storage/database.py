@@ -2,22 +2,14 @@
 
 A database of a newer nbchat opens read-only; one of an older release gets the tables
 that it lacks.
-
-A PostgreSQL server that is stopped, or a proxy before it that hangs, still acknowledges
-what arrives: no timeout of TCP ends the wait, and neither libpq nor psycopg has one. So
-a connection is given up when the server sends nothing for half a minute.
 """
 
-import math
 import os
 import random
 import sqlite3
 import time
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -29,6 +21,12 @@ from sqlalchemy.util import asbool
 
 from nbchat.config.private_files import create_private
 from nbchat.errors import StoreError
+from nbchat.storage.postgresql import (
+    LOCK_NUMBER,
+    WAITS,
+    connect_impatiently,
+    patience,
+)
 from nbchat.storage.schema import INDEXES, VERSIONS, metadata, sessions, version
 
 busy_seconds: ContextVar[float] = ContextVar("busy_seconds", default=5.0)
@@ -39,16 +37,6 @@ CONNECTIONS = 2
 
 ENGINES_KEPT = 16
 """Databases that a process keeps a pool for."""
-
-WAITS = {
-    "connect_timeout": 5,
-    "keepalives_idle": 30,
-    "keepalives_interval": 10,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,  # milliseconds
-}
-"""Until a PostgreSQL server that does not answer counts as out of reach. By itself a
-connection whose network is gone would wait for a quarter of an hour."""
 
 BUSY_TIMES = 6
 """How many times `busy_seconds` a transaction waits while others do commit."""
@@ -69,9 +57,6 @@ or one that starts again."""
 PAUSE_FACTOR = 9
 """How much longer than for a save that was not answered saves then do not wait."""
 
-LOCK_NUMBER = 0x6E626368
-"""PostgreSQL's advisory lock under which tables are created: "nbch"."""
-
 READ_ONLY = (
     "A newer nbchat wrote this database, so it can't be changed here. Upgrade nbchat."
     "\nIts schema is {}."
@@ -81,11 +66,6 @@ NOT_OURS = (
     "This database isn't nbchat's, or it's from before version 0.1.0.\n"
     "Set store_url to another one."
 )
-
-SILENT_SECONDS = 30.0
-"""How long a server may send nothing before its connection is given up."""
-
-_is_patient: ContextVar[bool] = ContextVar("is_patient", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +185,7 @@ def _new_engine(url: sa.URL) -> sa.Engine:
         connect_args=waits if url.get_backend_name() == "postgresql" else {},
     )
     if engine.driver == "psycopg":
-        sa.event.listen(engine, "do_connect", _connect_to_postgresql)
+        sa.event.listen(engine, "do_connect", connect_impatiently)
     return _closing_all(engine)
 
 
@@ -364,56 +344,3 @@ def _lock(connection: sa.Connection) -> None:
     begin_writing(connection)
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK_NUMBER)))
-
-
-@contextmanager
-def patience() -> Iterator[None]:
-    """Let a statement take its time: others create tables, or a large one changes."""
-    token = _is_patient.set(True)
-    try:
-        yield
-    finally:
-        _is_patient.reset(token)
-
-
-def _connect_to_postgresql(
-    _dialect: object, _record: object, arguments: list[Any], options: dict[str, Any]
-) -> Any:
-    """Connect as SQLAlchemy would; for its event `do_connect`."""
-    return _connection_class().connect(*arguments, **options)
-
-
-@cache
-def _connection_class() -> Any:
-    # Not at the top: psycopg is installed for PostgreSQL alone.
-    from psycopg import Connection, OperationalError  # noqa: PLC0415
-
-    class Impatient(Connection[Any]):
-        def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
-            try:
-                return super().wait(_limited(gen), *arguments, **options)
-            except TimeoutError as error:
-                self.pgconn.finish()  # else it would be used again
-                raise OperationalError(str(error)) from None
-
-    return Impatient
-
-
-def _limited(step: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """A step of psycopg; raises TimeoutError after `SILENT_SECONDS` without a byte.
-
-    psycopg resumes it with 0 ten times a second meanwhile.
-    """
-    seconds = math.inf if _is_patient.get() else SILENT_SECONDS
-    end = time.monotonic() + seconds
-    try:
-        wanted = next(step)
-        while True:
-            ready = yield wanted
-            if ready:
-                end = time.monotonic() + seconds
-            elif time.monotonic() > end:
-                raise TimeoutError(f"the database sent nothing for {seconds:.0f} s")
-            wanted = step.send(ready)
-    except StopIteration as ended:
-        return ended.value

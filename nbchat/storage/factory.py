@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import platform
 import threading
 import uuid
 from collections.abc import Callable, Iterable
@@ -29,7 +30,6 @@ from nbchat.providers.connect import connected_or_not
 from nbchat.providers.tokens import TokenCounter
 from nbchat.storage.autosave import Autosave
 from nbchat.storage.export import MarkdownLog
-from nbchat.storage.owners import current_server
 from nbchat.storage.saved_settings import Target, kept_model, with_saved_settings
 from nbchat.storage.store import Origin, SessionStore
 
@@ -146,11 +146,16 @@ def opened_store(config: NbChat) -> SessionStore:
     return SessionStore(config.store_url, owner=config.owner)
 
 
+def _current_server() -> str:
+    """The Jupyter server that this kernel belongs to: of the hub, else the machine."""
+    return os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "") or platform.node()
+
+
 def origin(model: str = "") -> Origin:
     """Where this kernel's sessions are held."""
     path = notebook_name()
     known = os.environ.get(NOTEBOOK_ID, "") or _notebook_id(path)
-    return Origin(path, known, current_server() if path else "", model)
+    return Origin(path, known, _current_server() if path else "", model)
 
 
 def _notebook_id(path: str) -> str:

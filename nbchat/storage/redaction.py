@@ -20,7 +20,7 @@ from nbchat.conversation.entries import Entry, prefix_hash
 from nbchat.conversation.pastes import with_changed_text
 from nbchat.errors import NotErased
 from nbchat.storage.database import sqlite_file
-from nbchat.storage.owners import OwnedRows
+from nbchat.storage.postgresql import rewrite_tables
 from nbchat.storage.schema import (
     SESSION_TABLES,
     cell_changes,
@@ -33,6 +33,7 @@ from nbchat.storage.schema import (
     shares,
 )
 from nbchat.storage.serialization import (
+    OwnedRows,
     readable_entry,
     restored,
     session_scope,
@@ -49,9 +50,6 @@ REMOVED_COPY = f"- {MARK}"
 """In place of what a record copied of a message that was changed."""
 
 DELETED = "its session was deleted"
-
-LOCK_SECONDS = 5.0
-"""How long others are waited for who read a table of PostgreSQL: all wait behind."""
 
 READERS_SECONDS = 5.0
 """How long others are waited for who read a SQLite file."""
@@ -350,7 +348,7 @@ def _left_in_database(engine: sa.Engine, wait_seconds: float) -> Iterator[str]:
             if engine.dialect.name == "sqlite":
                 yield from _left_in_log(connection, wait_seconds)
             elif engine.dialect.name == "postgresql":
-                _rewrite_tables(connection)
+                rewrite_tables(connection)
     except SQLAlchemyError as error:
         yield (
             f"a copy is still in free space of the database ({_reason(error)}), which "
@@ -383,24 +381,6 @@ def _mark_of(engine: sa.Engine) -> Path | None:
     """The file that says that something is still to be erased; None without a file."""
     file = sqlite_file(engine.url)
     return None if file is None else file.with_name(f"{file.name}{PENDING}")
-
-
-def _rewrite_tables(connection: sa.Connection) -> None:
-    """Write PostgreSQL's tables again.
-
-    A plain VACUUM leaves bytes in free space, and in the index words of no message.
-    """
-    tables = (*SESSION_TABLES, sessions, shares, settings, run_results)
-    connection.detach()  # no other use has its timeout
-    connection.exec_driver_sql(f"SET lock_timeout = {round(LOCK_SECONDS * 1_000)}")
-    for name in (*(table.name for table in tables), "message_words"):
-        file = sa.select(sa.func.pg_relation_filenode(sa.text(f"'{name}'")))
-        before = connection.scalar(file)
-        connection.exec_driver_sql(f"VACUUM FULL {name}")
-        if connection.scalar(file) == before:  # PostgreSQL only warns
-            raise SQLAlchemyError(
-                "only the database user who owns the tables may do that"
-            )
 
 
 def _scope_of(stored_id: str) -> str:

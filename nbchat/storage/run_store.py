@@ -40,9 +40,8 @@ from nbchat.storage.autosave import (
     Progress,
 )
 from nbchat.storage.database import busy_seconds
-from nbchat.storage.owners import OwnedRows
 from nbchat.storage.schema import request_paces, run_batches, run_results
-from nbchat.storage.serialization import storable
+from nbchat.storage.serialization import OwnedRows, storable
 from nbchat.storage.store import Origin, SessionStore
 
 ROWS_READ = 1_000

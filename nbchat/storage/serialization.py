@@ -1,10 +1,18 @@
-"""Conversion of entries, usages, compactions and pins to database rows and back."""
+"""Rows of the database: their owner, and what they hold as values, there and back.
 
+Each row has an owner: given, or the user of JupyterHub or of the operating system.
+`OwnedRows` makes every statement of a store, so that no query forgets the owner.
+"""
+
+import getpass
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, get_args
+
+import sqlalchemy as sa
 
 from nbchat.conversation.cell_changes import CellChange
 from nbchat.conversation.entries import (
@@ -22,6 +30,7 @@ from nbchat.conversation.entries import (
 from nbchat.conversation.session import ROLES, Ancestors, Session, title_of
 from nbchat.errors import StoreError
 from nbchat.providers.tokens import TOKEN_BYTES, most_tokens_of
+from nbchat.storage.postgresql import OWNER_SETTING, announce
 from nbchat.storage.schema import TOKENS
 
 MOST_GAPS = 1_000
@@ -47,6 +56,59 @@ class SessionInfo:
     """The oldest session of those that it is a branch of; else itself."""
     branches: int = 1
     """Sessions of its family in the list, this one included."""
+
+
+def current_owner(given: str = "") -> str:
+    """The owner of what this process saves: given, of JupyterHub, or of the system."""
+    return given.strip() or os.environ.get("JUPYTERHUB_USER", "") or _system_user()
+
+
+def _system_user() -> str:
+    try:
+        return getpass.getuser() if os.name == "nt" else _unix_user()
+    except (KeyError, OSError, ImportError):  # a container's user without a name
+        return f"uid-{os.getuid()}" if hasattr(os, "getuid") else "user"
+
+
+def _unix_user() -> str:
+    """The name of the process's user, which no environment variable changes."""
+    import pwd  # noqa: PLC0415  # not on Windows
+
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
+class OwnedRows:
+    """Statements that read and change the rows of one owner, and no others."""
+
+    def __init__(self, owner: str) -> None:
+        """`owner` is a user's name, in any characters."""
+        self.owner = storable(owner)
+
+    def select(
+        self, table: sa.Table, *columns: sa.ColumnElement[Any]
+    ) -> sa.Select[Any]:
+        """Read rows, or some columns of them."""
+        return sa.select(*(columns or (table,))).where(self.has(table))
+
+    def insert(self, table: sa.Table) -> sa.Insert:
+        """Add rows; they get the owner."""
+        return sa.insert(table).values(owner=self.owner)
+
+    def update(self, table: sa.Table) -> sa.Update:
+        """Change rows."""
+        return sa.update(table).where(self.has(table))
+
+    def delete(self, table: sa.Table) -> sa.Delete:
+        """Delete rows."""
+        return sa.delete(table).where(self.has(table))
+
+    def has(self, table: sa.Table) -> sa.ColumnElement[bool]:
+        """A condition: the row is the owner's."""
+        return table.c.owner == sa.literal(self.owner)
+
+    def announce(self, connection: sa.Connection) -> None:
+        """Name the owner to PostgreSQL's row level security, for this transaction."""
+        announce(connection, OWNER_SETTING, self.owner)
 
 
 def compaction_json(session_id: str, compaction: Compaction) -> dict[str, Any]:

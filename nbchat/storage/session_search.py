@@ -19,10 +19,10 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.search import snippet
 from nbchat.conversation.search_index import entry_text, indexed_text, words_of
 from nbchat.conversation.session import Session
-from nbchat.storage.owners import OwnedRows
 from nbchat.storage.schema import INDEXES, chat_messages, sessions
 from nbchat.storage.serialization import (
     ESCAPED,
+    OwnedRows,
     SessionInfo,
     escaped,
     info_from_row,

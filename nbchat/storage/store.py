@@ -44,11 +44,7 @@ from nbchat.storage.database import (
     default_file,
     open_database,
 )
-from nbchat.storage.owners import (
-    OwnedRows,
-    current_owner,
-    rls_statements,
-)
+from nbchat.storage.postgresql import rls_statements
 from nbchat.storage.redaction import (
     Redacted,
     delete_results,
@@ -67,12 +63,14 @@ from nbchat.storage.schema import (
     settings,
 )
 from nbchat.storage.serialization import (
+    OwnedRows,
     SessionInfo,
     ancestors_from_json,
     branch_columns,
     cell_changes_from_rows,
     compaction_json,
     compactions_from_rows,
+    current_owner,
     entries_from_rows,
     entry_from_draft,
     entry_row,

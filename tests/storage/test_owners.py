@@ -18,8 +18,8 @@ from nbchat.errors import SessionNotFound, StoreError
 from nbchat.storage.autosave import save_session
 from nbchat.storage.database import engine_for
 from nbchat.storage.factory import autosave_of, newest_session, opened_store, origin
-from nbchat.storage.owners import current_owner
 from nbchat.storage.schema import metadata, shares
+from nbchat.storage.serialization import current_owner
 from nbchat.storage.session_search import MOST_CANDIDATES, MOST_SESSIONS
 from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import ScriptedProvider, says

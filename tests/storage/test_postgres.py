@@ -313,7 +313,7 @@ def test_a_stopped_server_is_reported_in_one_line():
 @pytest.fixture
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server is given up after a second; sessions wait as they do for users."""
-    monkeypatch.setattr("nbchat.storage.database.SILENT_SECONDS", 1.0)
+    monkeypatch.setattr("nbchat.storage.postgresql.SILENT_SECONDS", 1.0)
     monkeypatch.setattr("nbchat.storage.autosave.PATIENCE_SECONDS", 2.0)
 
 

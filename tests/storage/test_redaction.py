@@ -256,7 +256,7 @@ def test_a_role_that_may_not_rewrite_the_tables_deletes_and_says_what_is_left(
 @pytest.mark.slow
 def test_deleting_waits_a_moment_for_others_who_read(held, monkeypatch):
     """Whoever comes after it waits behind it, so it does not wait for long."""
-    monkeypatch.setattr("nbchat.storage.redaction.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("nbchat.storage.postgresql.LOCK_SECONDS", 0.1)
     engine = sa.create_engine(held.url)
     with engine.begin() as reader:
         reader.execute(sa.text("SELECT content FROM chat_messages")).all()
