@@ -32,13 +32,13 @@ from nbchat.conversation.events import (
 from nbchat.rendering.entries import (
     details_html,
     escaped,
+    memory_html,
     notice_line_html,
     summary_html,
     summary_parts,
     summary_text_html,
 )
 from nbchat.rendering.markdown import code_html, markdown_html
-from nbchat.rendering.memory import memory_html
 
 PREVIEW_LIMIT = 200
 """Characters of the summary shown on a collapsed banner."""

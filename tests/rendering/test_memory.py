@@ -4,7 +4,7 @@ import re
 
 from nbchat.conversation.entries import Compaction, MemoryLine
 from nbchat.rendering.banners import divider_html
-from nbchat.rendering.memory import memory_html
+from nbchat.rendering.entries import memory_html
 
 
 def test_the_memory_of_a_record_without_lines_is_shown_as_its_text() -> None:

@@ -43,11 +43,11 @@ from nbchat.rendering.banners import compaction_html
 from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import (
     beginning_html,
+    memory_html,
     part_end,
     part_html,
     summary_text_html,
 )
-from nbchat.rendering.memory import memory_html
 from nbchat.storage.saved_settings import SettingInForce
 
 if TYPE_CHECKING:
