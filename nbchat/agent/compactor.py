@@ -16,8 +16,8 @@ from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from nbchat.compaction.compaction_record import sentence
-from nbchat.compaction.oversized_messages import with_largest_message
 from nbchat.compaction.plan import Plan
+from nbchat.compaction.pruning.outputs import with_largest_message
 from nbchat.compaction.triggers.context_tracker import RETRY
 from nbchat.conversation import events
 from nbchat.conversation.entries import BY_MODEL, Compaction, Usage
@@ -96,8 +96,6 @@ class Compactor:
     ) -> Events:
         """Compact when a trigger fires or the model has asked for it.
 
-        Without a summary where pruning is enough for a trigger.
-
         With `later` a summary is left to `begin_in_background`, which comes next. While
         one is being written there no other is begun; a request waits for it where the
         window is full or the sum of input tokens is far above the threshold.
@@ -118,10 +116,6 @@ class Compactor:
             return
         if decision.trigger in ASKED_ABOUT and self._asks_first():
             yield from self._propose(decision.trigger)
-            return
-        pruned = engine.prune(session, trigger=decision.trigger)
-        if pruned is not None:
-            yield self.commit(pruned)
             return
         if (later and self._ahead() is not None) or self._can_wait(is_turn_over):
             return

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from nbchat.compaction.plan import Headroom, Plan, fields_before
 from nbchat.compaction.policies import Policy
-from nbchat.compaction.pruning.outputs import Pruning, record_of
+from nbchat.compaction.pruning.outputs import record_of
 from nbchat.compaction.summary_format import escape
 from nbchat.conversation.entries import (
     EXCLUDED,
@@ -158,8 +158,8 @@ def exclude(session: Session, index: int, policy: Policy) -> Compaction:
     if index in session.excluded:
         raise NbchatError(f"Message {index} is already excluded.")
     indices = sorted([index, *_thinking(session.transcript, index)])
-    pruning = Pruning(tuple((each, EXCLUDED_TEXT) for each in indices))
-    record = record_of(session, pruning, policy, trigger=EXCLUDED)
+    hidden = [(each, EXCLUDED_TEXT) for each in indices]
+    record = record_of(session, hidden, policy, trigger=EXCLUDED)
     return replace(record, start=index)
 
 

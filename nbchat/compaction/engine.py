@@ -18,7 +18,6 @@ from nbchat.compaction.compaction_record import (
     with_sizes,
 )
 from nbchat.compaction.memory.memory import Readings
-from nbchat.compaction.oversized_messages import shortened_unread
 from nbchat.compaction.plan import (
     SHORTEST_SUMMARY,
     Headroom,
@@ -27,12 +26,7 @@ from nbchat.compaction.plan import (
     make_plan,
 )
 from nbchat.compaction.policies import Policy, ShapeChoice
-from nbchat.compaction.pruning.outputs import (
-    TARGET_SHARE,
-    make_pruning,
-    newest_shortened,
-    record_of,
-)
+from nbchat.compaction.pruning.outputs import newest_shortened, shortened_unread
 from nbchat.compaction.summarizer.prompts import Assignment, prompt_of
 from nbchat.compaction.summarizer.requests import (
     COUNT_ERROR,
@@ -324,27 +318,6 @@ class CompactionEngine:
     def as_of_now(self, session: Session, plan: Plan, record: Compaction) -> Compaction:
         """A record of a summary that was written while messages were added."""
         return as_of_now(session, plan, record, self.tracker)
-
-    def prune(self, session: Session, *, trigger: str = "manual") -> Compaction | None:
-        """The record that shortens old tool outputs; calls no model.
-
-        None when the policy does not prune, and when that would save too little or
-        leave the window too full.
-        """
-        policy, tracker = self.policy, self.tracker
-        may_prune = policy.prunes and policy.verbosity != "debug"
-        if not may_prune or open_calls(session.history):
-            return None
-        pruning = make_pruning(
-            session, tracker.counter, protected=policy.protected_tools
-        )
-        before = tracker.context_tokens(session)
-        after = tracker.scaled(session, before, pruning.saved_tokens)
-        limit = tracker.limits.guard
-        if not pruning.pays(before) or (limit and after > limit * TARGET_SHARE):
-            return None
-        record = record_of(session, pruning, policy, trigger=trigger)
-        return replace(record, tokens_before=before, tokens_after=after)
 
     def shorten(self, session: Session, *, shown: str = "") -> Compaction | None:
         """The record that shortens the newest output; None where it stays whole.

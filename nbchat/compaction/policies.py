@@ -89,9 +89,6 @@ class Policy:
     least_tokens: int = LEAST_TOKENS
     """Fewest new tokens that an automatic compaction must cover; at most 100 where a
     request was refused as too long, because the chat could not continue otherwise."""
-    prunes: bool = False
-    """True if old tool outputs are shortened first; if that is enough, no model is
-    called."""
     shortens_at_once: bool = False
     """True if tool outputs are shortened before the model first sees them."""
     offers_checkpoint: bool = False

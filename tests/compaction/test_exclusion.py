@@ -8,7 +8,6 @@ import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
-from nbchat.compaction.pruning.outputs import make_pruning
 from nbchat.conversation.entries import EXCLUDED_TEXT, Entry
 from nbchat.conversation.events import Compacted, CompactionUndone, Event
 from nbchat.conversation.session import Session
@@ -192,23 +191,6 @@ def test_recall_does_not_return_it_to_the_model():
     agent.ask("What was the code?")
     assert "4711" not in "".join(contents(agent.provider.requests[-1]))
     assert "4711" in agent.session.recall("safe").text()
-
-
-def test_a_pruning_leaves_it_out_and_points_at_nothing_that_is_out():
-    said = [("user", "go")]
-    for number in range(2):
-        said += [
-            ("assistant", "", f"c{number}", "look_up", "{}"),
-            ("tool", SECRET * 4, f"c{number}", "look_up"),
-        ]
-    said += [("user" if n % 2 else "assistant", f"word {n}") for n in range(20)]
-    agent = agent_that(session=Session(said))
-    list(agent.exclude(4))
-    ((place, text),) = make_pruning(
-        agent.session, agent.engine.tracker.counter
-    ).replacements
-    assert place == 2
-    assert "same as recall(4)" not in text
 
 
 @pytest.mark.parametrize(

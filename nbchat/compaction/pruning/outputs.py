@@ -1,147 +1,60 @@
-"""Shorten tool outputs without a model: each as it arrives, and old ones.
+"""Shorten tool outputs without a model, as they arrive or where they fill the window.
 
 As it arrives, in every policy and for every tool, a text is whole up to 8,000 tokens
 and 500 lines. A longer one keeps head and tail; a failed call its last 60 lines and
 stderr. A call has failed by its error mark or exit status, never by words in it.
 
-A pruning of old outputs is a record like a summary: the transcript keeps every output
-whole, and the model sees some of them shortened. Each of these ends with a line that
-says how much is missing and how to recall it. Pruning breaks the prompt cache, so it
-must save enough.
+Results that the model has not read yet and that alone exceed the window are shortened
+to fit. A message of the user is never changed: the error names it, to be excluded.
+
+A pruning is a record like a summary: the transcript keeps every output whole, and the
+model sees some of them shortened. Each of these ends with a line that says how much is
+missing and how to recall it.
 """
 
-import re
 import uuid
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from nbchat.compaction.exact_json import parsed, written
 from nbchat.compaction.exit_status import ends_in_failure, reports_failure
-from nbchat.compaction.policies import Policy
-from nbchat.compaction.pruning.output_kinds import (
-    SMALL_TOKENS,
-    Count,
-    shortened,
-    shortened_at_once,
-)
+from nbchat.compaction.plan import unread_cut
+from nbchat.compaction.policies import LEAST_TOKENS, Policy
+from nbchat.compaction.pruning.output_kinds import Count, shortened_at_once
 from nbchat.compaction.shortening import shorten_to_tokens
 from nbchat.conversation.entries import RETRIEVAL, Compaction, Entry
 from nbchat.conversation.search_index import TOOL_NAME
 from nbchat.conversation.session import Session
-from nbchat.conversation.turns import calls_by_result, safe_cuts
+from nbchat.conversation.turns import safe_cuts
+from nbchat.errors import with_details
 from nbchat.providers.tokens import TokenCounter, most_tokens
 
-UNTOUCHED_UNITS = 3
-"""Newest units whose outputs stay whole: the model is still using them."""
+Replacements = Sequence[tuple[int, str]]
+"""Indices in the transcript of outputs to shorten, with their new text."""
 
-LEAST_SHARE, LEAST_TOKENS = 0.20, 2_000
-"""Least share of the context, or least tokens, to save: below it the broken cache costs
-more than is saved (opencode prunes with such a minimum)."""
+NOTE_TOKENS = 30
+"""Tokens of the note at the end of a shortened result."""
 
-TARGET_SHARE = 0.8
-"""Share of the window guard's limit that a pruning must get below: then the context can
-grow by a quarter before the guard fires."""
+OVERFLOW = "overflow"
+"""Trigger of a pruning of results that would not fit the window."""
 
-_NOTE = re.compile(
-    r"\[[\d,]{1,20} of [\d,]{1,20} tokens omitted"
-    r"(?:; recall\(\d{1,20}\) returns them)?\]"
-)
+OVERFLOW_SHARE = 3
+"""After a request was over the window results are shortened to a third: the window is
+unknown, or smaller than configured."""
 
-
-@dataclass(frozen=True, slots=True)
-class Pruning:
-    """Outputs to shorten: indices in the transcript with their new text."""
-
-    replacements: tuple[tuple[int, str], ...] = ()
-    saved_tokens: int = 0
-
-    def pays(self, context_tokens: int) -> bool:
-        """True if enough of a context is saved."""
-        least = min(LEAST_TOKENS, context_tokens * LEAST_SHARE)
-        return bool(self.replacements) and self.saved_tokens >= least
+FIRST_WORDS = 60
+"""Characters of a message that name it in an error."""
 
 
-def make_pruning(
-    session: Session, counter: TokenCounter, *, protected: Collection[str] = ()
-) -> Pruning:
-    """All old outputs that can be shortened, except those of `protected` tools.
-
-    Errors, small outputs and shortened ones stay as they are. The newest of identical
-    outputs is kept.
-    """
-    found = list(_replacements(session, counter, protected))
-    saved = sum(
-        counter.count_entry(entry) - counter.count_entry(entry._replace(content=text))
-        for entry, text in ((session.transcript[index], text) for index, text in found)
-    )
-    return Pruning(tuple(found), saved)
-
-
-def prune_text(
-    entry: Entry,
-    counter: TokenCounter,
-    *,
-    position: int | None = None,
-    tool_name: str = "",
-) -> str:
-    """A tool's output, shortened by its kind, or the whole text where it should stay.
-
-    With its `position` in the transcript the last line states how to recall the rest.
-    Pruning a pruned text changes nothing, nor does any entry but a tool's output.
-    """
-    is_pruned = _NOTE.fullmatch(entry.content[-100:].rpartition("\n")[2])
-    if entry.role != "tool" or entry.is_error or is_pruned:
-        return entry.content
-    name = entry.tool_name or tool_name
-    text = shortened(entry.content, counter.count, tool_name=name)
-    return with_note(text, entry, counter, position)
-
-
-def _replacements(
-    session: Session, counter: TokenCounter, protected: Collection[str]
-) -> Iterator[tuple[int, str]]:
-    entries = session.included_transcript
-    start = session.compaction.stop if session.compaction else 0
-    pruned = {index for c in session.active_compactions for index, _ in c.replacements}
-    calls = calls_by_result(entries)
-    newest = {
-        entry.content: index
-        for index, entry in enumerate(entries[start:], start)
-        if entry.role == "tool" and not entry.is_error
-    }
-    for index in range(start, start + _old(entries[start:])):
-        entry = entries[index]
-        name = entry.tool_name or entries[calls.get(index, index)].tool_name
-        if index in pruned or entry.role != "tool" or name in protected:
-            continue
-        if entry.is_error or counter.count_entry(entry) < SMALL_TOKENS:
-            continue
-        same = newest[entry.content]
-        if same > index:
-            yield index, with_note(f"[same as recall({same})]", entry, counter, index)
-        else:
-            text = prune_text(entry, counter, position=index, tool_name=name)
-            if text != entry.content:
-                yield index, text
-
-
-def _old(entries: Sequence[Entry]) -> int:
-    """The number of entries before the newest units."""
-    cuts = safe_cuts(entries)
-    return cuts[-1 - UNTOUCHED_UNITS] if len(cuts) > UNTOUCHED_UNITS else 0
-
-
-def with_note(
-    text: str, entry: Entry, counter: TokenCounter, position: int | None
-) -> str:
+def _with_note(text: str, entry: Entry, counter: TokenCounter, position: int) -> str:
     """The shortened text with a line on what is missing; the same text if whole."""
     if text == entry.content:
         return text
     whole = counter.count(entry.content)
     missing = max(whole - counter.count(text), 0)
-    hint = "" if position is None else f"; recall({position}) returns them"
-    return f"{text}\n[{missing:,} of {whole:,} tokens omitted{hint}]"
+    hint = f"recall({position}) returns them"
+    return f"{text}\n[{missing:,} of {whole:,} tokens omitted; {hint}]"
 
 
 def newest_shortened(
@@ -161,23 +74,94 @@ def newest_shortened(
     if policy.shortens_at_once and not (shown or entry.is_error):
         text = shortened_at_once(text, counter.count, tool_name=entry.tool_name)
     text = bounded(text, counter.count, is_failed=entry.is_error)
-    text = with_note(text, entry, counter, index)
+    text = _with_note(text, entry, counter, index)
     if text == entry.content:
         return None
     short = entry._replace(content=text)
     before, after = map(counter.count_entry, (entry, short))
-    record = record_of(session, Pruning(((index, text),)), policy, trigger=RETRIEVAL)
+    record = record_of(session, [(index, text)], policy, trigger=RETRIEVAL)
     return replace(record, tokens_before=before, tokens_after=after)
 
 
+def shortened_unread(
+    session: Session,
+    policy: Policy,
+    counter: TokenCounter,
+    *,
+    limit_tokens: int | None = None,
+) -> Compaction | None:
+    """The record that shortens results which the model has not read, to fit.
+
+    Without `limit_tokens`, where a server refused the request and its window is not
+    known, to a third of their tokens. None where all fit or nothing can be shortened.
+    """
+    history = session.history
+    offset = len(session.transcript) - len(history)
+    start = unread_cut(history, safe_cuts(history))
+    unread = enumerate(history[start:], start + offset)
+    results = [(index, entry) for index, entry in unread if entry.role == "tool"]
+    tokens = [counter.count_entry(entry) for _, entry in results]
+    total = counter.count_entries(history[start:])
+    limit = limit_tokens
+    if limit is None:
+        limit = total - sum(tokens) + sum(tokens) // OVERFLOW_SHARE
+    if total <= limit or not results:
+        return None
+    most = _most_each(tokens, max(limit - total + sum(tokens), 0))
+    replacements = [
+        (index, _shortened(session, index, entry, most, counter))
+        for (index, entry), size in zip(results, tokens, strict=True)
+        if size > most
+    ]
+    return record_of(session, replacements, policy, trigger=OVERFLOW)
+
+
+def with_largest_message(error: str, session: Session, counter: TokenCounter) -> str:
+    """An error about a request that was too long, with the message to exclude."""
+    offset = len(session.transcript) - len(session.history)
+    sizes = [
+        (counter.count_entry(entry), index + offset, entry)
+        for index, entry in enumerate(session.history)
+        if entry.can_be_excluded and index + offset not in session.excluded
+    ]
+    tokens, index, entry = max(sizes, default=(0, 0, Entry("user", "")))
+    if tokens < LEAST_TOKENS:
+        return error
+    words = " ".join(entry.content[: FIRST_WORDS * 2].split())
+    first = words if len(words) <= FIRST_WORDS else f"{words[:FIRST_WORDS]}…"
+    line, *details = error.splitlines()
+    largest = f'The largest is #{index}, "{first}", with about {tokens:,} tokens.'
+    how = f"/exclude {index} hides it from the model."
+    return with_details(f"{line} {largest} {how}", *details)
+
+
+def _most_each(tokens: Sequence[int], limit: int) -> int:
+    """Tokens that each may have at most, so that all together fit the window."""
+    left = limit
+    for done, size in enumerate(sorted(tokens)):
+        share = left // (len(tokens) - done)
+        if size > share:
+            return share
+        left -= size
+    return max(tokens)
+
+
+def _shortened(
+    session: Session, index: int, entry: Entry, most: int, counter: TokenCounter
+) -> str:
+    """The head and tail of a result as the model sees it, with a note."""
+    text = shorten_to_tokens(entry.content, max(most - NOTE_TOKENS, 0), counter.count)
+    return _with_note(text, session.transcript[index], counter, index)
+
+
 def record_of(
-    session: Session, pruning: Pruning, policy: Policy, *, trigger: str
+    session: Session, replacements: Replacements, policy: Policy, *, trigger: str
 ) -> Compaction:
     """The record of a pruning, without token figures."""
-    stop = pruning.replacements[-1][0] + 1
+    stop = replacements[-1][0] + 1
     return Compaction(
         id=uuid.uuid4().hex[:12],
-        start=pruning.replacements[0][0],
+        start=replacements[0][0],
         stop=stop,
         summary="",
         trigger=trigger,
@@ -185,7 +169,7 @@ def record_of(
         prefix_hash=session.transcript.prefix_hash(stop),
         committed_at=len(session.transcript),
         kind="pruning",
-        replacements=pruning.replacements,
+        replacements=tuple(replacements),
     )
 
 
