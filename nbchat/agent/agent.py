@@ -262,7 +262,7 @@ class Agent:
             info = info.with_longest_answer(self.max_output_tokens)
             if lifetime := self.options.get("cache_lifetime"):
                 info = info.with_cache_lifetime(lifetime)
-            self.engine.tracker.use_model(info, fixed_tokens=self._fixed_texts())
+            self.engine.tracker.use_model(info, fixed_texts=self._fixed_texts())
             if provider is not self.provider:
                 self.provider, self.model_origin = provider, ""
 
@@ -614,7 +614,7 @@ class Agent:
 
     def count_fixed_tokens(self) -> None:
         """Count what is in each request: system prompt, tools and pins."""
-        self.engine.tracker.set_fixed_tokens(self._fixed_texts())
+        self.engine.tracker.set_fixed_texts(self._fixed_texts())
 
     def _fixed_texts(self) -> tuple[str, ...]:
         return fixed_texts(instructions(self.system, self.session.pins), self.tools)

@@ -15,7 +15,7 @@ from threading import Event as Flag
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
-from nbchat.compaction.compaction_record import sentence
+from nbchat.compaction.engine import sentence
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.pruning.outputs import with_largest_message
 from nbchat.compaction.triggers.context_tracker import RETRY
@@ -388,7 +388,7 @@ class Compactor:
         info = tracker.info.corrected(text, refused)
         if info is not tracker.info:
             with suppress(ConfigError):  # too small for anything
-                tracker.use_model(info, fixed_tokens=tracker.fixed_part)
+                tracker.use_model(info, fixed_texts=tracker.fixed_texts)
 
     def _use_smaller_window(self) -> None:
         """Use the window that a server has shown by cutting a request."""
@@ -397,9 +397,9 @@ class Compactor:
         window = tracker.info.window
         if cut is None or (window is not None and window <= cut):
             return
-        info, fixed_tokens = tracker.info.with_window(cut), tracker.fixed_part
+        info, texts = tracker.info.with_window(cut), tracker.fixed_texts
         with suppress(ConfigError):  # too small for anything
-            tracker.use_model(info, fixed_tokens=fixed_tokens)
+            tracker.use_model(info, fixed_texts=texts)
 
     def _count_request(self) -> int:
         return self._agent.provider.count_tokens(self._base_request())

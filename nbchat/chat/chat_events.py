@@ -5,7 +5,7 @@ from typing import Protocol
 
 from nbchat.agent.approvals import PendingCall
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.conversation.cell_undo import LeftCell
+from nbchat.conversation.cell_changes import LeftCell
 from nbchat.conversation.events import Event
 from nbchat.conversation.rules_file import RulesFile
 from nbchat.conversation.session import Session

@@ -5,7 +5,6 @@
 | when | `triggers/` (meters, limits, the tracker of the context), `policies` |
 | what | `plan` (what is covered and kept), `pruning/` (tool outputs without a model) |
 | how | `summarizer/` (the text), `memory/` (what code copies), `summary_entry` (both) |
-| kept as | `compaction_record` |
 | afterwards | `edits` (undo, redo, edit, regenerate, exclude, include) |
 
 `engine` composes them.

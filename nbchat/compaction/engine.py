@@ -10,13 +10,6 @@ from threading import Event as Flag
 from typing import TypeVar, overload
 
 from nbchat.compaction import edits
-from nbchat.compaction.compaction_record import (
-    Outcome,
-    as_of_now,
-    ended_record,
-    running_record,
-    with_sizes,
-)
 from nbchat.compaction.memory.memory import Readings
 from nbchat.compaction.plan import (
     SHORTEST_SUMMARY,
@@ -41,6 +34,7 @@ from nbchat.compaction.summarizer.summarize import (
     Chat,
     ModelChoice,
     OnUsage,
+    Outcome,
     Progress,
     SummaryModel,
     summary_models,
@@ -53,7 +47,7 @@ from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import CompactionStarted
 from nbchat.conversation.search import TOOL_TOKENS
 from nbchat.conversation.session import Session
-from nbchat.conversation.turns import open_calls
+from nbchat.conversation.turns import count_messages, open_calls
 from nbchat.errors import CompactionError
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.model_info import ModelInfo
@@ -286,7 +280,7 @@ class CompactionEngine:
         """
         models = self._models(session, provider, plan)
         model = models[0].name if models else ""
-        running = running_record(session, plan, policy=self.policy.name, model=model)
+        running = _running_record(session, plan, policy=self.policy.name, model=model)
         yield CompactionStarted(
             plan.trigger, running.messages, plan.tokens_before, running
         )
@@ -307,7 +301,7 @@ class CompactionEngine:
                 base=base,
                 on_usage=on_usage,
             )
-        record = ended_record(session, plan, running, outcome, self.tracker)
+        record = _ended_record(session, plan, running, outcome, self.tracker)
         return replace(
             record,
             facts=builder.facts_in(record.summary),
@@ -317,7 +311,15 @@ class CompactionEngine:
 
     def as_of_now(self, session: Session, plan: Plan, record: Compaction) -> Compaction:
         """A record of a summary that was written while messages were added."""
-        return as_of_now(session, plan, record, self.tracker)
+        before = self.tracker.context_tokens(session)
+        saved = plan.tokens_covered - record.summary_tokens
+        after = self.tracker.scaled(session, before, saved) if record.is_active else 0
+        return replace(
+            record,
+            tokens_before=before,
+            tokens_after=after,
+            committed_at=len(session.transcript),
+        )
 
     def shorten(self, session: Session, *, shown: str = "") -> Compaction | None:
         """The record that shortens the newest output; None where it stays whole.
@@ -346,7 +348,7 @@ class CompactionEngine:
         record = shortened_unread(
             session, self.policy, tracker.counter, limit_tokens=limit
         )
-        return record and with_sizes(session, record, self.tracker)
+        return record and _with_sizes(session, record, self.tracker)
 
     def exclude(self, session: Session, index: int) -> Compaction:
         """The record that hides the message at an index from the model.
@@ -354,22 +356,11 @@ class CompactionEngine:
         Raises NbchatError for what cannot be excluded.
         """
         record = edits.exclude(session, index, self.policy)
-        return with_sizes(session, record, self.tracker)
+        return _with_sizes(session, record, self.tracker)
 
-    def include(self, session: Session, index: int) -> Compaction:
-        """The record that shows an excluded message to the model again.
-
-        Raises NbchatError for what was not excluded.
-        """
-        return edits.include(session, index)
-
-    def undo(self, session: Session) -> Compaction | None:
-        """The record that undoes the newest compaction in force; None without one."""
-        return edits.undo(session)
-
-    def redo(self, session: Session) -> Compaction | None:
-        """The record that redoes the last undone compaction; None without one."""
-        return edits.redo(session)
+    include = staticmethod(edits.include)
+    undo = staticmethod(edits.undo)
+    redo = staticmethod(edits.redo)
 
     def edit(self, session: Session, text: str) -> Compaction:
         """The record in which `text` replaces the summary; the facts stay.
@@ -520,3 +511,73 @@ def _without_model(make_entry: Callable[[], Entry]) -> Outcome:
         return Outcome(make_entry(), Usage(), "")
     except CompactionError as error:
         return Outcome(None, Usage(), "", "failed", str(error), error.reason)
+
+
+def _running_record(
+    session: Session, plan: Plan, *, policy: str, model: str
+) -> Compaction:
+    """The record of a compaction that begins."""
+    return Compaction(
+        id=plan.id,
+        start=plan.start,
+        stop=plan.stop,
+        summary="",
+        tokens_before=plan.tokens_before,
+        cost=session.compaction_cost(plan.id),
+        model=model,
+        trigger=plan.trigger,
+        policy=policy,
+        status="running",
+        prefix_hash=session.transcript.prefix_hash(plan.stop),
+        committed_at=len(session.transcript),
+        messages=count_messages(session.transcript[plan.start : plan.stop]),
+    )
+
+
+def _ended_record(
+    session: Session,
+    plan: Plan,
+    running: Compaction,
+    outcome: Outcome,
+    tracker: ContextTracker,
+) -> Compaction:
+    """The record of a compaction that has ended."""
+    entry = outcome.entry
+    size = tracker.counter.count_entry(entry) if entry else 0
+    saved = plan.tokens_covered - size
+    after = tracker.scaled(session, plan.tokens_before, saved) if entry else 0
+    is_retried = outcome.status != "done" and plan.trigger != "manual"
+    notes = (sentence(outcome.note), plan.note, tracker.next_wait if is_retried else "")
+    return replace(
+        running,
+        summary=entry.content if entry else "",
+        tokens_after=after,
+        summary_tokens=size,
+        cost=running.cost + outcome.cost,
+        status=outcome.status,
+        reason=sentence(outcome.reason),
+        code=outcome.code,
+        note=" ".join(filter(None, notes)),
+        fields=outcome.fields,
+        model=outcome.model or running.model,
+    )
+
+
+def sentence(text: str) -> str:
+    """A reason as people read it: with a capital and a period."""
+    end = "" if not text or text.endswith((".", "?", "!", "…")) else "."
+    return f"{text[:1].upper()}{text[1:]}{end}"
+
+
+def _with_sizes(
+    session: Session, record: Compaction, tracker: ContextTracker
+) -> Compaction:
+    """A record that replaces contents, with the context before and after."""
+    count, before = tracker.counter.count_entry, tracker.context_tokens(session)
+    saved = sum(
+        count(session.history_since(index)[0])
+        - count(session.transcript[index].with_content(text))
+        for index, text in record.replacements
+    )
+    after = tracker.scaled(session, before, saved)
+    return replace(record, tokens_before=before, tokens_after=after)

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from nbchat.compaction.masked_entries import masked
 from nbchat.compaction.memory.memory import (
     Material,
     Memory,
     Readings,
+    masked,
     memory_of,
 )
 from nbchat.compaction.memory.rules import is_said, rules_in_force

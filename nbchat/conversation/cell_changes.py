@@ -1,13 +1,21 @@
-"""The model's changes of the notebook, turn by turn, so that a turn can be undone.
+"""The model's changes of the notebook, turn by turn, and how a turn is undone.
 
 Each change holds its cell before and after. An undo is itself a change, of the same
-turn. `cell_undo` says how a turn is undone.
+turn. A cell is restored only if it is still as the turn left it; else a person sees the
+difference. Stores keep no secrets: an undo takes them from the cell as it is now.
 """
 
+import difflib
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Self
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Literal, Self
+
+from nbchat.conversation.secret_masking import (
+    HIDDEN,
+    without_secrets,
+    without_secrets_in,
+)
 
 TURNS_KEPT = 20
 
@@ -126,3 +134,150 @@ def _within_limits(changes: list[CellChange]) -> list[CellChange]:
             break
         kept.add(turn)
     return [each for each in changes if each.turn in kept]
+
+
+Outcome = Literal["restored", "same", "edited", "deleted", "hidden"]
+"""An undo's effect on a cell: nothing if it is the same as before, if the person has
+edited or deleted it since, or if a secret in it was not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellUndo:
+    """How one cell is undone: from what a turn left to what was before it."""
+
+    cell: str
+    left: CellState | None
+    """None where the turn deleted it."""
+    before: CellState | None
+    """None where the turn inserted it: an undo deletes it."""
+    is_moved: bool = False
+
+    def outcome(self, present: CellState | None) -> Outcome:
+        """The effect of undoing, given the cell as it is now; None if there is none."""
+        written = _written(present)
+        if written == _written(self.before) and self._is_in_place(present):
+            return "same"
+        if present is None and self.left is not None:
+            return "deleted"
+        if not _is_same(written, _written(self.left)):
+            return "edited"
+        return "restored" if self.restored(present) else "hidden"
+
+    def restored(self, present: CellState | None) -> tuple[CellState | None] | None:
+        """The state to restore, in a tuple; None where a secret in it is not known.
+
+        Secrets that a store did not keep are taken from the cell as it is now.
+        """
+        if self.before is None or HIDDEN not in self.before.source:
+            return (self.before,)
+        source = with_secrets_of(present.source if present else "", self.before.source)
+        return None if source is None else (replace(self.before, source=source),)
+
+    def _is_in_place(self, present: CellState | None) -> bool:
+        if not self.is_moved or present is None or self.before is None:
+            return True
+        return present.above == self.before.above
+
+
+@dataclass(frozen=True, slots=True)
+class LeftCell:
+    """A cell that an undo has left as it is, and why."""
+
+    cell: str
+    number: int
+    """Its position now, from 1; 0 where there is none."""
+    outcome: Outcome
+    difference: str = ""
+    """The lines that restoring it would change."""
+    is_added: bool = False
+    """True if the turn inserted it, so that restoring it means to delete it."""
+
+
+def masked(change: CellChange) -> CellChange:
+    """The change as a store keeps it: without keys and passwords."""
+    before, after = map(_masked_state, (change.before, change.after))
+    return replace(change, before=before, after=after)
+
+
+def undo_of(changes: Iterable[CellChange]) -> list[CellUndo]:
+    """How the changes of one turn are undone, the newest first.
+
+    Without cells that an undo has restored and the turn has not changed since.
+    """
+    by_cell: dict[str, list[CellChange]] = {}
+    for change in changes:
+        own = by_cell.pop(change.cell, [])
+        by_cell[change.cell] = [] if change.is_undo else [*own, change]
+    found = (
+        CellUndo(cell, own[-1].after, own[0].before, any(c.is_move for c in own))
+        for cell, own in reversed(by_cell.items())
+        if own
+    )
+    return [each for each in found if each.left or each.before]
+
+
+def with_secrets_of(present: str, source: str) -> str | None:
+    """A source with its hidden lines as they are in the present one.
+
+    None where a hidden line has no equal there, or more than one.
+    """
+    if HIDDEN not in source:
+        return source
+    lines = present.splitlines()
+    hidden = without_secrets(present)[0].splitlines()
+    pairs = set(zip(hidden, lines, strict=True)) if len(hidden) == len(lines) else ()
+    own = dict(pairs)
+    restored = "\n".join(own.get(each, each) for each in source.split("\n"))
+    is_unclear = HIDDEN in restored or len(own) < len(pairs)
+    return None if is_unclear else restored  # two secrets may look the same
+
+
+def difference(present: CellState | None, before: CellState | None) -> str:
+    """The lines that an undo would change, as a unified diff without its head."""
+    old, new = (_source(each).splitlines() for each in (present, before))
+    return "\n".join([*difflib.unified_diff(old, new, lineterm="", n=3)][2:])
+
+
+def counts(undo: Iterable[CellUndo]) -> Mapping[str, int]:
+    """How many cells a turn changed, added, deleted and moved."""
+    found = dict.fromkeys(("changed", "added", "deleted", "moved"), 0)
+    for each in undo:
+        if each.before is None:
+            found["added"] += 1
+        elif each.left is None:
+            found["deleted"] += 1
+        elif _written(each.before) == _written(each.left):
+            found["moved"] += 1
+        else:
+            found["changed"] += 1
+    return found
+
+
+def _written(state: CellState | None) -> tuple[str, str] | None:
+    return None if state is None else state.written
+
+
+def _is_same(present: tuple[str, str] | None, left: tuple[str, str] | None) -> bool:
+    """True if a cell is as a turn left it, whose secrets a store may have hidden."""
+    if present is None or left is None or HIDDEN not in left[1]:
+        return present == left
+    return present[0] == left[0] and without_secrets(present[1])[0] == left[1]
+
+
+def _masked_state(state: CellState | None) -> CellState | None:
+    if state is None:
+        return None
+    return replace(
+        state,
+        source=without_secrets(state.source)[0],
+        metadata=_masked_json(state.metadata),
+        outputs=_masked_json(state.outputs),
+    )
+
+
+def _masked_json(text: str) -> str:
+    return json.dumps(without_secrets_in(json.loads(text)), ensure_ascii=False)
+
+
+def _source(state: CellState | None) -> str:
+    return "" if state is None else state.source

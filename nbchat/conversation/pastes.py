@@ -16,7 +16,7 @@ from nbchat.conversation.secret_masking import HIDDEN, places, secret_spans, wit
 SHORTEST_PART = 8
 """Characters of a line or sentence by which a changed paste is recognised."""
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f\u0964])|\n")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f\u0964])|\n")
 
 
 def prompt_entry(
@@ -35,12 +35,9 @@ def pasted_texts(entry: Entry) -> list[str]:
     return [entry.content[start:stop] for start, stop in entry.pasted]
 
 
-def parts_of(entry: Entry, most: int | None = None) -> Iterator[tuple[str, bool]]:
-    """The text of a message in parts, each with whether it was pasted.
-
-    Of at most `most` characters.
-    """
-    content, end = entry.content[:most], 0
+def parts_of(entry: Entry) -> Iterator[tuple[str, bool]]:
+    """The text of a message in parts, each with whether it was pasted."""
+    content, end = entry.content, 0
     for start, stop in entry.pasted:
         yield content[end:start], False
         yield content[start:stop], True
@@ -123,7 +120,7 @@ def _found(text: str, pasted: str) -> Iterator[Span]:
     if spans := list(places(text, whole)):
         yield from spans
         return
-    for part in dict.fromkeys(map(str.strip, _SENTENCE_END.split(whole))):
+    for part in dict.fromkeys(map(str.strip, SENTENCE_END.split(whole))):
         if len(part) >= SHORTEST_PART:
             yield from places(text, part)
 

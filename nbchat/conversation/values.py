@@ -222,16 +222,6 @@ def values(text: str) -> list[Value]:
     return list(_Reader(text, plain).read(0, len(text)))
 
 
-def same_value(first: Value, second: Value) -> bool:
-    """True if two writings are the same value."""
-    return not first.keys.isdisjoint(second.keys)
-
-
-def is_value_in(value: Value, text: str) -> bool:
-    """True if a text states a value."""
-    return ValueIndex(text).has(value)
-
-
 def plain_words(text: str) -> str:
     """The words and numbers of a text in small letters, each between spaces."""
     return f" {' '.join(_WORDS.findall(plain_digits(text).casefold()))} "

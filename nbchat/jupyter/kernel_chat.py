@@ -34,7 +34,7 @@ from nbchat.chat.live_changes import LiveSettings
 from nbchat.chat.models import Models
 from nbchat.chat.project_rules import ProjectRules
 from nbchat.config.settings import NbChat
-from nbchat.conversation.cell_undo import LeftCell
+from nbchat.conversation.cell_changes import LeftCell
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import prompt_entry, typed_text
 from nbchat.conversation.session import Session

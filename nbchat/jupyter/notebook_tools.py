@@ -18,7 +18,7 @@ from typing import Literal, TypedDict
 
 from nbchat.chat.attachments.attachments import load_attachment, unknown_name
 from nbchat.chat.attachments.mentions import Mention, Resolver
-from nbchat.conversation.cell_undo import with_secrets_of
+from nbchat.conversation.cell_changes import with_secrets_of
 from nbchat.conversation.secret_masking import HIDDEN, without_secrets
 from nbchat.conversation.tools import Preview, Tool, is_stopped, tool
 from nbchat.errors import NbchatError, Stopped

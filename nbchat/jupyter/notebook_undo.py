@@ -7,8 +7,14 @@ person asks for it, and only what they have not edited since.
 
 from collections.abc import Callable, Iterator
 
-from nbchat.conversation.cell_changes import CellChange, CellState
-from nbchat.conversation.cell_undo import CellUndo, LeftCell, difference, undo_of
+from nbchat.conversation.cell_changes import (
+    CellChange,
+    CellState,
+    CellUndo,
+    LeftCell,
+    difference,
+    undo_of,
+)
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import last_turn
 from nbchat.errors import NbchatError

@@ -10,8 +10,13 @@ from html import unescape
 from typing import assert_never
 
 from nbchat.compaction.triggers.triggers import in_thousands
-from nbchat.conversation.cell_changes import CellChange
-from nbchat.conversation.cell_undo import CellUndo, LeftCell, counts, undo_of
+from nbchat.conversation.cell_changes import (
+    CellChange,
+    CellUndo,
+    LeftCell,
+    counts,
+    undo_of,
+)
 from nbchat.conversation.entries import BY_MODEL, Compaction
 from nbchat.conversation.events import (
     EDIT,

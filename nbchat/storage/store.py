@@ -17,8 +17,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from nbchat.conversation.cell_changes import CellChange
-from nbchat.conversation.cell_undo import masked
+from nbchat.conversation.cell_changes import CellChange, masked
 from nbchat.conversation.entries import Compaction, Entry, Usage, now
 from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.turns import begins_message

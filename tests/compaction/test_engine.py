@@ -334,7 +334,7 @@ def test_settings_that_cannot_work_are_refused_when_set(make, said: str):
 def test_a_threshold_below_the_floor_is_refused_with_the_numbers():
     engine = CompactionEngine(5_000)
     with pytest.raises(ConfigError, match="tools alone take 6,000"):
-        engine.tracker.use_model(ModelInfo("m"), fixed_tokens=6_000)
+        engine.tracker.use_model(ModelInfo("m"), fixed_texts=(" word" * 6_000,))
 
 
 def test_passing_faults_of_the_summariser_are_waited_out():
@@ -410,7 +410,7 @@ def test_the_engine_offers_a_small_set_of_names():
         *("policy", "tracker", "summary_prompt", "summary_model", "fallback_model"),
         *("summary_shape", "shares_prefix", "live_variables"),
         *("update_token_count", "input_tokens", "context_token_threshold"),
-        *("should_compact", "plan", "create_summary_request", "compact", "prune"),
+        *("should_compact", "plan", "create_summary_request", "compact"),
         *("shorten", "shorten_unread", "exclude", "include", "undo", "redo"),
         *("edit", "regenerate", "as_of_now", "threshold", "replace_history"),
     }

@@ -178,7 +178,7 @@ def test_a_summary_that_leaves_the_context_too_full_is_asked_for_shorter():
     info = ModelInfo("m", window=8_000, output_limit=500)
     session = chat(14)
     engine = CompactionEngine(policy=Policy("x", "window", keep=4), info=info)
-    engine.tracker.set_fixed_tokens(5_200)
+    engine.tracker.set_fixed_texts((" word" * 5_200,))
     plan = engine.plan(session, trigger="window")
     wordy = says(f"<summary>{'They talked about W100. ' * 150}</summary>")
     provider = ScriptedProvider(wordy, GOOD, window=8_000)

@@ -9,8 +9,12 @@ from nbchat.conversation.cell_changes import (
     CellChange,
     CellChanges,
     CellState,
+    CellUndo,
+    counts,
+    difference,
+    masked,
+    undo_of,
 )
-from nbchat.conversation.cell_undo import CellUndo, counts, difference, masked, undo_of
 
 SECRET = "key = 'sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12Mn34'"
 

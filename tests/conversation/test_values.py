@@ -4,7 +4,7 @@ import pytest
 from cpu_time import CpuTime
 from generated_values import Case, inserted, templated
 
-from nbchat.conversation.values import is_value_in, same_value, values
+from nbchat.conversation.values import ValueIndex, values
 
 pytestmark = pytest.mark.usefixtures("garbage_kept")
 
@@ -117,7 +117,7 @@ def test_what_is_several_values_or_none_is_not_joined(text: str, found: list[str
 )
 def test_two_writings_are_the_same_value(first: str, second: str):
     (one,), (other,) = values(first), values(second)
-    assert same_value(one, other)
+    assert not one.keys.isdisjoint(other.keys)
 
 
 @pytest.mark.parametrize(
@@ -131,16 +131,16 @@ def test_two_writings_are_the_same_value(first: str, second: str):
 )
 def test_different_values_are_not_the_same(first: str, second: str):
     (one,), (other,) = values(first), values(second)
-    assert not same_value(one, other)
+    assert one.keys.isdisjoint(other.keys)
 
 
 def test_a_text_states_a_value_as_a_word_or_in_another_writing():
     (amount,) = values("$1,299")
-    assert is_value_in(amount, "it was 1299.00 then")
-    assert not is_value_in(amount, "it was 11,299")
-    assert not is_value_in(values("$60")[0], "it was $60,024,740")
-    assert is_value_in(values("`Open`")[0], "Region,Open,Close")
-    assert not is_value_in(values("`Open`")[0], "reopened")
+    assert ValueIndex("it was 1299.00 then").has(amount)
+    assert not ValueIndex("it was 11,299").has(amount)
+    assert not ValueIndex("it was $60,024,740").has(values("$60")[0])
+    assert ValueIndex("Region,Open,Close").has(values("`Open`")[0])
+    assert not ValueIndex("reopened").has(values("`Open`")[0])
 
 
 def amounts_cut(case: Case) -> list[str]:

@@ -34,7 +34,7 @@ from wire_rules import anthropic_faults, openai_faults
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.memory.exchanges import exchange_lines
+from nbchat.compaction.memory.newest import exchange_lines
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summarizer.structured_summary import rendered
 from nbchat.compaction.summary_entry import OMISSION, OPENING

@@ -13,7 +13,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
-from nbchat.providers.base import fixed_tokens
+from nbchat.providers.base import fixed_texts
 from nbchat.providers.model_info import model_info
 
 FILE = Path(__file__).parents[1] / "data" / "api_usage.jsonl.gz"
@@ -38,9 +38,7 @@ class Recorded:
     def counted(self, *, is_anchored: bool) -> int:
         """What the engine says the request holds, with the report before it or not."""
         engine = CompactionEngine(None, info=model_info(self.model))
-        engine.tracker.set_fixed_tokens(
-            fixed_tokens(self.system, self.tools, engine.tracker.counter)
-        )
+        engine.tracker.set_fixed_texts(fixed_texts(self.system, self.tools))
         if is_anchored and self.report is not None:
             position, usage = self.report
             engine.update_token_count(usage, position=position)

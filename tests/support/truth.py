@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from nbchat.compaction.masked_entries import masked
+from nbchat.compaction.memory.memory import masked
 from nbchat.conversation.entries import Compaction, Entry, Fact, MemoryLine
 from nbchat.conversation.turns import calls_by_result, turns
 

@@ -20,7 +20,6 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple
 
-from nbchat.compaction.exact_json import Number
 from nbchat.compaction.memory.lines import NAME_LENGTH, Call, Line, Source
 from nbchat.compaction.memory.result_tables import (
     Node,
@@ -28,6 +27,7 @@ from nbchat.compaction.memory.result_tables import (
     is_id,
     siblings_in,
 )
+from nbchat.compaction.results import Number
 from nbchat.conversation.entries import Fact
 from nbchat.conversation.search_index import TOOL_NAME as RECALL
 
@@ -105,8 +105,6 @@ Arguments = tuple[tuple[str, Written], ...]
 
 class Calls:
     """Each call that was made; equal ones are counted."""
-
-    title = "Calls made, and the first words that came back:"
 
     def __init__(self) -> None:
         """Start without a call."""

@@ -16,7 +16,6 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from nbchat.compaction.exact_json import Number, written
 from nbchat.compaction.memory.calls import (
     CUT,
     LINE_LENGTH,
@@ -45,6 +44,7 @@ from nbchat.compaction.memory.result_tables import (
     siblings_in,
     with_key,
 )
+from nbchat.compaction.results import Number, written
 from nbchat.conversation.entries import Fact
 from nbchat.conversation.search_index import TOOL_NAME as RECALL
 from nbchat.conversation.tools import Tool, argument_names
@@ -138,8 +138,6 @@ class _Object(Source):
 
 class Records:
     """The objects that tools returned, each in its newest state."""
-
-    title = "Records that tools returned, newest state:"
 
     def __init__(self, most_records: int = MOST_RECORDS) -> None:
         """Start without a record; the newest `most_records` are kept."""

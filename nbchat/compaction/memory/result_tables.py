@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from nbchat.compaction.exact_json import parsed
+from nbchat.compaction.results import parsed
 
 LONGEST_RESULT = 2_000_000
 """Characters of a result that is read as objects; longer ones are words only."""

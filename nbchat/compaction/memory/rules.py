@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from nbchat.conversation.entries import Entry, MemoryLine, Rule
-from nbchat.conversation.pastes import typed_text
+from nbchat.conversation.pastes import SENTENCE_END, typed_text
 
 SHORTEST, LONGEST = 4, 2_000
 """Characters of a quote without spaces and marks that is looked for, and of the longest
@@ -103,12 +103,9 @@ def _said(wanted: Iterable[str], entries: Sequence[Entry]) -> dict[str, Rule]:
     return found
 
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f\u0964])|\n+")
-
-
 def _sentence_with(bare: str, text: str) -> str:
     """The fewest sentences in a row of a text that hold a quote."""
-    sentences = [each for each in _SENTENCE_END.split(text) if each.strip()]
+    sentences = [each for each in SENTENCE_END.split(text) if each.strip()]
     sizes = [_bare(each, is_inner=True) for each in sentences]
     joined = "".join(sizes)
     start = joined.find(bare)

@@ -16,7 +16,7 @@ from itertools import chain, islice, takewhile
 from typing import Any, NamedTuple
 
 from nbchat.compaction.memory.lines import Call, Line
-from nbchat.conversation.entries import Entry, Fact
+from nbchat.conversation.entries import Fact
 
 LINE_LENGTH = 88
 """Characters of a copied line: code that Black formats is no longer than this."""
@@ -119,8 +119,6 @@ CHANGED = " (changed)"
 class Work:
     """The newest definitions, columns, files and values, and the last error."""
 
-    title = "Work: what cells, queries and commands define, name and show"
-
     def __init__(self) -> None:
         self._defined: _Table = {}
         self._failed: _Table = {}
@@ -144,9 +142,6 @@ class Work:
         self._keep_error(error, call, _first_line(texts))
         if call.result_position is not None and not has_failed:
             self._keep_shown(reading, result, call.result_position)
-
-    def read_message(self, entry: Entry, position: int) -> None:
-        """Read nothing: code in a message was not run."""
 
     def lines(self) -> list[Line]:
         """The lines of each kind, oldest first."""

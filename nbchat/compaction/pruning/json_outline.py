@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from nbchat.compaction.exact_json import Number
+from nbchat.compaction.results import Number
 
 TABLE_ROWS = 100
 """Rows up to which a result set stays whole (seed 003, selective post-processing)."""

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from nbchat.compaction.exact_json import parsed
-from nbchat.compaction.exit_status import ends_in_failure, reports_failure
 from nbchat.compaction.pruning.json_outline import (
     SAMPLE_ROWS,
     TABLE_ROWS,
     is_result_set,
     outline,
 )
+from nbchat.compaction.results import ends_in_failure, parsed, reports_failure
 from nbchat.compaction.shortening import shorten, within
 
 Count = Callable[[str], int]

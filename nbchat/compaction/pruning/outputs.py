@@ -17,11 +17,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from nbchat.compaction.exact_json import parsed, written
-from nbchat.compaction.exit_status import ends_in_failure, reports_failure
 from nbchat.compaction.plan import unread_cut
 from nbchat.compaction.policies import LEAST_TOKENS, Policy
 from nbchat.compaction.pruning.output_kinds import Count, shortened_at_once
+from nbchat.compaction.results import ends_in_failure, parsed, reports_failure, written
 from nbchat.compaction.shortening import shorten_to_tokens
 from nbchat.conversation.entries import RETRIEVAL, Compaction, Entry
 from nbchat.conversation.search_index import TOOL_NAME

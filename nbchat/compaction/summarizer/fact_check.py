@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import accumulate, chain, combinations, pairwise
 from typing import Any
 
-from nbchat.compaction.exact_json import Number, parsed
+from nbchat.compaction.results import Number, parsed
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.values import COUNTS, Value, ValueIndex, values
 

@@ -18,7 +18,6 @@ from functools import cached_property, partial
 from threading import Event as Flag
 from typing import TypeVar
 
-from nbchat.compaction.compaction_record import Outcome
 from nbchat.compaction.policies import Shape, ShapeChoice
 from nbchat.compaction.summarizer.fact_check import Sources, check_facts
 from nbchat.compaction.summarizer.prompts import SAMPLE, Assignment, instruction
@@ -42,7 +41,7 @@ from nbchat.compaction.summarizer.structured_summary import (
     merged,
     read_answer,
 )
-from nbchat.conversation.entries import Entry, SummaryFields, Usage
+from nbchat.conversation.entries import Entry, Status, SummaryFields, Usage
 from nbchat.conversation.events import CompactionProgress, RetryScheduled
 from nbchat.conversation.values import Value, values
 from nbchat.errors import (
@@ -186,6 +185,23 @@ def _shapes(chat: Chat, shape: ShapeChoice) -> tuple[Shape, ...]:
     pays = is_warm and not is_small
     wants_shared = shape == "shared" or (shape == "auto" and pays)
     return ("shared", "plain") if wants_shared else ("plain", "shared")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of writing a summary: an entry, or none and the reason."""
+
+    entry: Entry | None
+    cost: Usage
+    """Usage of all answers."""
+    model: str
+    status: Status = "done"
+    reason: str = ""
+    code: str = ""
+    note: str = ""
+    """A note on a summary that was accepted."""
+    fields: SummaryFields | None = None
+    """The fields of a structured summary."""
 
 
 def write_summary(

@@ -8,7 +8,7 @@ window guard, the banners, `/context` and the panel all use.
 import logging
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from math import ceil
 from time import monotonic
@@ -65,9 +65,6 @@ RETRY = "retry"
 AUTOMATIC = ("cumulative", "auto", "window")
 """The triggers that have a meter."""
 
-Fixed = int | tuple[str, ...]
-"""The tokens of texts that begin every request, or the texts."""
-
 Report = tuple[int, int]
 """A length of the transcript, and the tokens of the context at that length."""
 
@@ -104,7 +101,7 @@ class ContextTracker:
         self._anchor: Report | None = None
         self._first_report: Report | None = None
         self._kept_tokens = 0
-        self._fixed: Uncounted | _Counted = _Counted(0)
+        self._fixed = Uncounted((), TokenCounter())
         self.use_model(info or ModelInfo("unknown"))
         self.reset()
 
@@ -140,12 +137,13 @@ class ContextTracker:
         limits.check_guard(self.fixed_tokens)
         self.policy, self.base_policy, self.limits = policy, base or policy, limits
 
-    def use_model(self, info: ModelInfo, *, fixed_tokens: Fixed = 0) -> None:
-        """Change the model, with the tokens that every request to it begins with."""
+    def use_model(self, info: ModelInfo, *, fixed_texts: tuple[str, ...] = ()) -> None:
+        """Change the model, with the texts that every request to it begins with."""
         info = info.or_assumed()
         limits = Limits.of(self.policy, info, self._threshold)
         counter = TokenCounter(self.encoding or info.encoding)
-        near = _sized(fixed_tokens, counter).near(limits.set_threshold, limits.guard)
+        fixed = Uncounted(fixed_texts, counter)
+        near = fixed.near(limits.set_threshold, limits.guard)
         limits.check(near)
         if self.policy.meter == "window":
             limits.check_guard(near)
@@ -153,7 +151,7 @@ class ContextTracker:
         self._cooldown = Cooldown()  # it was for the old window
         self.counter = counter
         self._transcript = RunningSums(self.counter)
-        self.set_fixed_tokens(fixed_tokens)
+        self.set_fixed_texts(fixed_texts)
 
     @property
     def fixed_tokens(self) -> int:
@@ -161,19 +159,18 @@ class ContextTracker:
         return self._fixed.tokens
 
     @property
-    def fixed_part(self) -> Fixed:
-        """The texts of `fixed_tokens`, or their number."""
-        fixed = self._fixed
-        return fixed.texts if isinstance(fixed, Uncounted) else fixed.tokens
+    def fixed_texts(self) -> tuple[str, ...]:
+        """The texts of `fixed_tokens`."""
+        return self._fixed.texts
 
-    def set_fixed_tokens(self, fixed: Fixed) -> None:
-        """Set the tokens of system prompt, tools and pins, or their texts."""
-        sized = _sized(fixed, self.counter)
-        if self._anchor is not None and sized != self._fixed:
+    def set_fixed_texts(self, texts: tuple[str, ...]) -> None:
+        """Set the system prompt, tools and pins, which are counted when it matters."""
+        fixed = Uncounted(texts, self.counter)
+        if self._anchor is not None and fixed != self._fixed:
             position, known = self._anchor
-            moved = sized.tokens - self._fixed.tokens
+            moved = fixed.tokens - self._fixed.tokens
             self._anchor = (position, known + moved)
-        self._fixed = sized
+        self._fixed = fixed
 
     def resume(self, session: Session) -> None:
         """Restore the counts of a loaded session."""
@@ -586,26 +583,6 @@ class ContextTracker:
     @property
     def _summary_tokens(self) -> int:
         return min(EXPECTED_SUMMARY_TOKENS, self.policy.summary_max_tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """A number of tokens, beside `Uncounted`."""
-
-    tokens: int
-
-    @property
-    def most(self) -> int:
-        return self.tokens
-
-    def near(self, *_limits: int | None) -> int:
-        return self.tokens
-
-
-def _sized(fixed: Fixed, counter: TokenCounter) -> Uncounted | _Counted:
-    if isinstance(fixed, int):
-        return _Counted(fixed)
-    return Uncounted(fixed, counter)
 
 
 def newest_change(session: Session) -> Compaction | None:

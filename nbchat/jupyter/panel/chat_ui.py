@@ -25,7 +25,7 @@ from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.chat_events import CellsUndone, ChatEvent
 from nbchat.chat.chat_runner import Action, ChatRunner, LoadAttachments, RunCommand
 from nbchat.config.api_keys import Place
-from nbchat.conversation.cell_undo import LeftCell
+from nbchat.conversation.cell_changes import LeftCell
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError

@@ -13,7 +13,7 @@ from typing import Any
 
 from nbchat.agent.approvals import PendingCall
 from nbchat.chat.chat_events import RulesOffered
-from nbchat.conversation.cell_undo import LeftCell
+from nbchat.conversation.cell_changes import LeftCell
 from nbchat.conversation.entries import EXCLUDED, Compaction, Entry
 from nbchat.conversation.events import (
     EDIT,

@@ -22,7 +22,6 @@ from nbchat.compaction.memory.work import (
     SHOWN,
     Work,
 )
-from nbchat.conversation.entries import Entry
 
 Run = tuple[str, str]
 """Code, and what it printed."""
@@ -432,12 +431,6 @@ def test_what_is_kept_is_bounded_and_the_newest_stays():
     assert len(kept) == MOST_KEPT
     assert kept[-1] == f"x{MOST_KEPT + 99} = {MOST_KEPT + 99}"
     assert len(work.lines()) <= 2_000
-
-
-def test_a_message_is_not_run():
-    work = Work()
-    work.read_message(Entry("user", "```python\nx = 1\n```"), 0)
-    assert work.lines() == []
 
 
 def test_a_copy_goes_on_as_the_original():

@@ -326,9 +326,9 @@ def test_a_resumed_summary_of_code_is_replaced_in_every_policy(policy: str):
 def test_a_system_prompt_that_grows_is_part_of_the_context_at_once():
     engine = CompactionEngine()
     kept = Session([("user", "Hi"), ("assistant", STORY)])
-    engine.tracker.use_model(ModelInfo("m"), fixed_tokens=100)
+    engine.tracker.use_model(ModelInfo("m"), fixed_texts=(" word" * 100,))
     engine.update_token_count(Usage(800, 50), position=2)
-    engine.tracker.use_model(ModelInfo("m"), fixed_tokens=400)
+    engine.tracker.use_model(ModelInfo("m"), fixed_texts=(" word" * 400,))
     assert engine.tracker.context_tokens(kept) == 1_150
 
 
@@ -386,7 +386,7 @@ def test_off_means_off_on_overflow_too_and_by_hand_it_still_works():
 
 def test_a_policy_without_a_threshold_says_so_and_needs_none():
     engine = CompactionEngine(100, policy="auto")
-    engine.tracker.use_model(ModelInfo("m"), fixed_tokens=6_000)
+    engine.tracker.use_model(ModelInfo("m"), fixed_texts=(" word" * 6_000,))
     assert engine.context_token_threshold is None
     with pytest.raises(ConfigError):
         engine.tracker.set_threshold(0)
@@ -397,7 +397,7 @@ def test_a_policy_without_a_threshold_says_so_and_needs_none():
 def test_a_refused_model_leaves_the_tracker_unchanged():
     engine = CompactionEngine(5_000, info=ModelInfo("old", window=8_000))
     with pytest.raises(ConfigError, match="tools alone take 6,000"):
-        engine.tracker.use_model(ModelInfo("new"), fixed_tokens=6_000)
+        engine.tracker.use_model(ModelInfo("new"), fixed_texts=(" word" * 6_000,))
     assert (engine.tracker.info.name, engine.tracker.fixed_tokens) == ("old", 0)
 
 
@@ -421,7 +421,7 @@ def ticket_run(*, is_cached: bool, policy: str | Policy = "auto") -> list[int]:
     37 requests grow from 1,537 to 9,475 tokens, of which 1,500 are system and tools.
     """
     engine = CompactionEngine(policy=policy)
-    engine.tracker.use_model(ModelInfo("m"), fixed_tokens=1_500)
+    engine.tracker.use_model(ModelInfo("m"), fixed_texts=(" word" * 1_500,))
     kept = Session()
     due, before = [], 0
     for number in range(37):

@@ -18,8 +18,7 @@ from panel_views import (
 )
 
 from nbchat.chat.chat_events import AgentReady, CellsUndone, Idle, TurnStarted
-from nbchat.conversation.cell_changes import CellChange, CellState
-from nbchat.conversation.cell_undo import LeftCell
+from nbchat.conversation.cell_changes import CellChange, CellState, LeftCell
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import (
     EntryAdded,

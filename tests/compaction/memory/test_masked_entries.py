@@ -7,7 +7,7 @@ import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.masked_entries import MaskedEntries, masked
+from nbchat.compaction.memory.memory import MaskedEntries, masked
 from nbchat.compaction.policies import PRESETS
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.pastes import prompt_entry
