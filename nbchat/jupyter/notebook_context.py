@@ -22,6 +22,7 @@ from nbchat.jupyter.notebook_page import PageRequests
 from nbchat.jupyter.shell_contents import ShellContents
 from nbchat.providers.base import LIVE_CONTEXT
 from nbchat.providers.tokens import TokenCounter
+from nbchat.rendering.arguments import with_invisibles_escaped
 
 MOST_TOKENS = 600
 
@@ -51,6 +52,15 @@ PAGE_SECONDS = 1.0
 
 VARIABLES, RUNS, LINE_CHARACTERS = 15, 8, 80
 """Variables that are looked for, cells that were run last, characters of their line."""
+
+SOURCE_CHARACTERS = 100_000
+"""Of a cell in which names are looked for: a cell may hold the data itself."""
+
+LEAST_TOKENS = 20
+"""Of a line whose start is told."""
+
+TOKEN_CHARACTERS = 4
+"""Of a line of which only the start fits."""
 
 _NAME = re.compile(r"[^\W\d]\w*")
 
@@ -173,13 +183,13 @@ class NotebookContext:
     def _variables(self) -> Iterator[Part]:
         """The variables that cells used last, the newest first."""
         values = self.contents.variables()
-        fit = {name for name in values if _is_told(name, values[name])}
-        used = dict.fromkeys(
-            name
-            for _, source in self.contents.runs()
-            for name in _NAME.findall(source)
-            if name in fit
-        )
+        fit = {name for name in values if is_told(name, values[name])}
+        used: dict[str, None] = {}
+        for _, source in self.contents.runs():
+            named = _NAME.findall(source[:SOURCE_CHARACTERS])
+            used |= {name: None for name in named if name in fit}
+            if len(used) >= VARIABLES:
+                break
         newest = reversed([name for name in values if name in fit])
         names = list(dict.fromkeys([*used, *newest]))
         if names:
@@ -190,7 +200,7 @@ class NotebookContext:
         """The last error, unless its cell has run well since."""
         if (failed := self.contents.failed()) is None:
             return
-        number, message = failed
+        number, message = failed[0], " ".join(failed[1].split())
         cells = outline.cells if outline else ()
         where = next((each.number for each in cells if each.count == number), 0)
         name = f"cell {where}" if where else f"the cell run as [{number}]"
@@ -271,7 +281,7 @@ def _state(cell: Cell) -> str:
     return f", {', '.join(told or ['run' if cell.count else 'not run'])}"
 
 
-def _is_told(name: str, value: object) -> bool:
+def is_told(name: str, value: object) -> bool:
     """True if a variable is the person's data, not a part of this chat."""
     return is_fit(name, value) and not type_name(type(value)).startswith("nbchat.")
 
@@ -293,7 +303,7 @@ def _block(parts: Sequence[Part], room: int, counter: TokenCounter) -> str:
         texts.append(text)
     if not texts:
         return ""
-    inside = without_secrets(escape("\n".join([NOTE, *texts])))[0]
+    inside = without_secrets("\n".join([NOTE, *texts]))[0]
     return f"<{LIVE_CONTEXT}>\n{inside}\n</{LIVE_CONTEXT}>"
 
 
@@ -304,11 +314,16 @@ def _fitted(part: Part, room: int, counter: TokenCounter) -> str:
     """
     kept: list[str] = []
     for line in part.lines:
-        room -= counter.count(line) + 1
-        if room < 0:
+        most = room * TOKEN_CHARACTERS
+        start = escape(with_invisibles_escaped(line[:most]))
+        size = counter.count(start) + 1
+        if size > room or len(line) > most:
+            if room > LEAST_TOKENS:
+                kept.append(f"{_within(start, room - 2, counter)}…")
             break
-        kept.append(line)
-    kept = kept or [part.lines[0][: max(room, LINE_CHARACTERS)]]
+        room -= size
+        kept.append(start)
+    kept = kept or [escape(with_invisibles_escaped(part.lines[0][:LINE_CHARACTERS]))]
     if part.name == "cells":
         order = {line: _number(line) for line in kept}
         kept.sort(key=order.__getitem__)
@@ -316,6 +331,13 @@ def _fitted(part: Part, room: int, counter: TokenCounter) -> str:
     rest = {"cells": "cells", "variables": "variables"}.get(part.name, "lines")
     counted = [f"and {more:,} more {rest}"] * (more > 0)
     return "\n".join([f"{part.label}:", *kept, *counted])
+
+
+def _within(text: str, room: int, counter: TokenCounter) -> str:
+    """The start of a line within some tokens."""
+    while (size := counter.count(text)) > room:
+        text = text[: min(len(text) * 3 // 4, len(text) * room // size)]
+    return text
 
 
 def _number(line: str) -> int:

@@ -1,5 +1,6 @@
 """The shell of the notebook: variables, cells, the last error, what runs now."""
 
+import re
 import sys
 import threading
 import time
@@ -15,6 +16,8 @@ from nbchat.chat.attachments.error_report import error_report
 from nbchat.chat.attachments.failures import Failure, failure_in, failure_of, is_of
 from nbchat.chat.attachments.mentions import Cell
 from nbchat.chat.attachments.short_repr import short_repr
+
+_FOR_CHAT = re.compile(r"\A\s*%%chat|^\s*%chat(?!\S)", re.MULTILINE)
 
 
 def contents_of_notebook() -> "ShellContents | None":
@@ -172,11 +175,7 @@ def _output(history: Any, number: int) -> str:
 
 def _is_for_chat(source: str) -> bool:
     """True if a cell sent a message or only showed the panel."""
-    lines = source.strip().splitlines()
-    is_message = bool(lines) and lines[0].startswith("%%chat")
-    return (
-        not lines or is_message or any(line.split()[:1] == ["%chat"] for line in lines)
-    )
+    return not source.strip() or _FOR_CHAT.search(source) is not None
 
 
 def own_variables(shell: InteractiveShell) -> Mapping[str, object]:
