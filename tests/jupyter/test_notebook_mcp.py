@@ -1,6 +1,7 @@
 """Other agents read an open notebook by MCP, and change it only if a person approves."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +37,11 @@ class Kernel:
             NotebookTools(lambda: page.requests),
             self.runner,
             path=lambda: "/home/ann/work.ipynb",
-            variables=lambda: {"total": 5, "key": "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12"},
+            variables=lambda: {
+                "total": 5,
+                "key": "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12",
+                **{"os": os, "Page": Page, "find": max, "__doc__": "x"},
+            },
             find_page=page.requests.find,
         )
         self.socket = ControlSocket({ACTION: shared.answer}, "c0ffee00")
@@ -82,7 +87,8 @@ def test_another_agent_reads_cells_and_variables_of_an_open_notebook(tools, kern
     one = str(tools["read_notebook"](notebook=name, cells=["second"]))
     assert "key = 1" in one
     variables = str(tools["list_variables"](notebook=name))
-    assert "total" in variables
+    assert "- total: int 5\n- key: " in variables.replace("\\n", "\n")
+    assert not {"os", "Page", "find", "__doc__"} & set(re.findall(r"\w+", variables))
     assert "sk-proj" not in variables
     assert kernel.cards == []
 
