@@ -14,6 +14,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal, TypedDict
 
 from nbchat.chat.attachments.attachments import load_attachment, unknown_name
@@ -32,6 +33,7 @@ from nbchat.jupyter.notebook_page import (
 )
 from nbchat.jupyter.panel.protocol import CellOutput, NotebookAnswer, NotebookCell
 from nbchat.jupyter.shell_contents import RunningCell
+from nbchat.providers.tokens import TokenCounter, most_tokens
 
 Change = Literal["replace", "insert", "move", "delete", "kind"]
 
@@ -79,11 +81,20 @@ READ_CHARACTERS = 24_000
 A longer cell can only be changed in parts.
 """
 
-RUN_CHARACTERS = 9_000
-"""Of the outputs of a run, or of one cell that is read: at most 4,000 tokens."""
+RUN_TOKENS, RUN_CHARACTERS = 4_000, 9_000
+"""Most of the outputs of a run, or of one cell that is read: as a text of short lines
+may have a token in each character, both count."""
+
+FEWEST_CHARACTERS = 200
+"""Of what is left of many outputs."""
+
+SHARES = 20
+"""Outputs among which the room is shared."""
+
+COUNTER = TokenCounter()
 
 OUTPUT_CHARACTERS = 2_000
-"""Of the outputs of one of several cells that are read."""
+"""Of the outputs of one of several cells that are read or run."""
 
 IN_A_CELL = (
     "a %%chat cell is running, and no other cell can run until it ends; ask in the "
@@ -453,10 +464,13 @@ class NotebookTools:
                 texts.append(str(error))
                 break
             (ran,) = answer.cells
-            texts.append(self._ran(answer, is_over=is_over))
-            left = PICTURES_SENT - len(pictures)
-            pictures += self._pictures(ran, left) if is_over else []
             has_failed = any(each.kind == "error" for each in ran.outputs)
+            is_last = not is_over or has_failed or number == len(cells) - 1
+            texts.append(self._ran(answer, is_over=is_over, is_last=is_last))
+            if is_over:
+                drawn = self._pictures(ran, PICTURES_SENT - len(pictures))
+                pictures += filter(None, drawn)
+                texts += ["[the page can't draw one of them]"] * drawn.count(b"")
             if not is_over or has_failed:
                 rest = ", ".join(cells[number + 1 :])
                 texts += [f"not run: {rest}"] if rest else []
@@ -514,22 +528,23 @@ class NotebookTools:
                 return _name(self._asked("read", {"cell": cell_id}).cells[0])
         return "other code"
 
-    def _ran(self, answer: NotebookAnswer, *, is_over: bool) -> str:
-        """Output of a cell, below a line that names the cell."""
+    def _ran(self, answer: NotebookAnswer, *, is_over: bool, is_last: bool) -> str:
+        """Output of a cell, below a line that names the cell; most of the last one's."""
         (cell,) = answer.cells
-        text = without_secrets(_outputs_text(cell, RUN_CHARACTERS))[0] or "no output"
+        limit = RUN_CHARACTERS if is_last else OUTPUT_CHARACTERS
+        text = without_secrets(_outputs_text(cell, limit))[0] or "no output"
         state = "" if is_over else "\nstill running; interrupt, or read it later"
         return f"{_head(cell, answer.total, is_short=True)}{state}\n{text}"
 
     def _pictures(self, cell: NotebookCell, most: int) -> list[bytes]:
-        """The first pictures of a cell, fetched one by one and scaled by the page."""
+        """The first pictures of a cell, scaled by the page; empty if it can't draw one."""
         places = [n for n, each in enumerate(cell.outputs) if each.kind == "picture"]
-        found = list[bytes]()
-        for place in places[:most]:
-            answer = self._page().ask("picture", {"cell": cell.id, "number": place})
-            if answer.picture:
-                found.append(b64decode(answer.picture))
-        return found
+        ask = self._page().ask
+        answers = [
+            ask("picture", {"cell": cell.id, "number": place})
+            for place in places[:most]
+        ]
+        return [b64decode(answer.picture) for answer in answers]
 
     def _run_preview(self, cells: Sequence[str], **_waiting: int) -> Preview:
         """Preview for a person: the code that will run."""
@@ -687,11 +702,22 @@ def _line(cell: NotebookCell, *, is_selected: bool) -> str:
 
 
 def _outputs_text(cell: NotebookCell, limit: int) -> str:
+    """Outputs of a cell within some characters, and as many tokens as of plain text."""
+    most = limit * RUN_TOKENS // RUN_CHARACTERS
+    text = _outputs_within(cell, limit)
+    while most_tokens(text) > most and (size := COUNTER.count(text)) > most:
+        if (limit := min(limit * 3 // 4, limit * most // size)) < FEWEST_CHARACTERS:
+            break
+        text = _outputs_within(cell, limit)
+    return text
+
+
+def _outputs_within(cell: NotebookCell, limit: int) -> str:
     """Outputs of a cell in order. An error's message is repeated first.
 
     Of what is long an error keeps most. Of a progress bar the last state is shown.
     """
-    outputs = [replace(e, data=_last_state(e.data)) for e in cell.outputs]
+    outputs = _few([replace(e, data=_last_state(e.data)) for e in cell.outputs])
     titles = [e.title for e in outputs if e.title and e.title != e.data]
     room = _room(outputs, limit)
     pictures = sum(each.kind == "picture" for each in outputs)
@@ -699,12 +725,26 @@ def _outputs_text(cell: NotebookCell, limit: int) -> str:
     for each in outputs:
         if each.kind == "picture":
             number += 1
-            lines += [f"[picture {number} of {pictures}]"] * (number <= PICTURES_SENT)
+            about = f": {each.data}" if each.data else ""
+            if number <= PICTURES_SENT:
+                lines.append(f"[picture {number} of {pictures}{about}]")
         elif each.data:
             most = 2 * limit // 3 if each.kind == "error" else room
             lines.append(_ends(each.data, most))
     more = pictures - PICTURES_SENT
     return "\n".join([*lines, *([f"[{more} more pictures]"] if more > 0 else [])])
+
+
+def _few(outputs: list[CellOutput]) -> list[CellOutput]:
+    """The outputs; neighbouring texts as one where there are too many for a share each."""
+    if len(outputs) <= SHARES:
+        return outputs
+    found: list[CellOutput] = []
+    for is_text, run in groupby(outputs, lambda each: each.kind == "text"):
+        texts = [*run]
+        joined = CellOutput("text", "\n".join(each.data for each in texts))
+        found += [joined] if is_text else texts
+    return found
 
 
 def _last_state(text: str) -> str:
@@ -735,5 +775,5 @@ def _ends(text: str, limit: int) -> str:
     removed = len(text) - limit
     if removed <= 0:
         return text
-    half = limit // 2
+    half = max(limit // 2, 1)
     return f"{text[:half]}\n[{removed:,} characters removed]\n{text[-half:]}"

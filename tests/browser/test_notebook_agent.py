@@ -83,6 +83,20 @@ Pillow.effect_noise((3000, 2500), 90).convert('RGB').save(file, 'JPEG', quality=
 display(Image(file.getvalue(), format='jpeg'))
 """
 
+PLOTTED = """
+spec = {'$schema': 'https://vega.github.io/schema/vega-lite/v5.json', 'mark': 'bar', 'title': 'Sales',
+    'data': {'values': [{'month': 1, 'sum': 2}]}, 'encoding': {'x': {'field': 'month'}, 'y': {'field': 'sum'}}}
+vega = {'application/vnd.vegalite.v5+json': spec, 'text/plain': '<VegaLite 5 object>\\n\\nIf you see this'}
+display(vega, raw=True)
+late = '''<div></div><script>{ const place = document.currentScript.previousElementSibling
+setTimeout(() => { const canvas = document.createElement('canvas')
+    Object.assign(canvas, {width: 120, height: 90}).getContext('2d').fillRect(0, 0, 120, 90)
+    place.attachShadow({mode: 'open'}).append(canvas) }, 400) }</script>'''
+display({'text/html': late, 'text/plain': 'Figure(id=1)'}, raw=True)
+figure = {'data': [{'type': 'bar', 'name': 'north'}], 'layout': {'title': {'text': 'Costs'}}}
+display({'application/vnd.plotly.v1+json': figure}, raw=True)
+"""
+
 MANY = """
 from IPython.display import Image, display
 file = io.BytesIO(); Pillow.new('RGB', (50, 50)).save(file, 'PNG')
@@ -109,6 +123,7 @@ def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
         FAILED,
         loud,
         "import ipywidgets; ipywidgets.IntSlider()",
+        PLOTTED,
     )
     model = Model(open_notebook(MODEL, *cells))
     text = model.run(1)
@@ -132,6 +147,11 @@ def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
     )
     assert "characters removed]" in model.run(5)
     assert "[widget] IntSlider" in model.run(6)
+    _, *shown = model.run(7).split("\n")
+    vega = '[picture 1 of 2: Vega plot, "Sales", bar of x month, y sum]'
+    plotly = '[not drawn: Plotly plot, "Costs", bar "north"]'
+    assert shown == [vega, "[picture 2 of 2]", plotly, "[2 pictures follow]"]
+    assert min(model.result()) > 500
 
 
 @pytest.mark.slow

@@ -153,11 +153,12 @@ def test_of_a_progress_bar_the_last_state_is_read():
 
 def test_a_run_returns_text_and_at_most_three_pictures():
     plots = [("picture", "")] * 60
+    plots[1] = ("picture", 'Vega plot, "Sales"')
     view = View("v", cell("b", "plot()", ("text", 'a "b"\n'), *plots), cell("c", ""))
     run = tools_of(view)["run_cells"]
     text, *pictures = run(["b"])
     assert text == (
-        'cell 1 of 2, id b\na "b"\n[picture 1 of 60]\n[picture 2 of 60]\n'
+        'cell 1 of 2, id b\na "b"\n[picture 1 of 60]\n[picture 2 of 60: Vega plot, "Sales"]\n'
         "[picture 3 of 60]\n[57 more pictures]"
     )
     assert pictures == [b"\x89PNG and so on"] * 3
@@ -175,6 +176,21 @@ def test_of_a_long_run_that_fails_the_error_is_whole():
     assert text.endswith(trace)
     assert "characters removed]\neee" in text
     assert len(text) < 15_000
+
+
+def test_outputs_of_runs_have_few_tokens_whatever_their_characters():
+    count = TokenCounter().count
+    short = ("text", "\n".join(str(n % 10) for n in range(50_000)))
+    many = [("text", f"{n}") for n in range(5_000)]
+    odd = ("text", "\u4e00\U0001f600" * 20_000)
+    view = View("v", cell("a", "", short), cell("b", "", *many), cell("c", "", odd))
+    run = tools_of(view)["run_cells"]
+    for name in "abc":
+        text = run([name])
+        assert 1_500 < count(text) < 4_200
+        assert "characters removed]" in text
+    assert text.rstrip().endswith("\U0001f600")
+    assert count(run(["a", "b", "c"])) < 6_200  # the last one has the most room
 
 
 def test_cells_run_in_order_up_to_the_first_error():

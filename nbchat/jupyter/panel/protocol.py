@@ -380,8 +380,8 @@ class SendKey(Question):
 class CellOutput:
     """An output of a cell: text, an error's traceback, or a picture.
 
-    `title` is an error's name with its message. A picture has no `data`: it is asked
-    for by its place among the outputs.
+    `title` is an error's name with its message. A picture is asked for by its place
+    among the outputs; its `data` is one line about a plot, or empty.
     """
 
     kind: Literal["text", "error", "picture"]

@@ -147,6 +147,6 @@ test("an outline of 5,000 cells and the outputs of a loud one stay far below 1 M
   const text = "é".repeat(10_000_000);
   cells[7].outputs.push({ output_type: "stream", text }, ...Array(5000).fill({ output_type: "stream", text: "n".repeat(500) }));
   const loud = await ask("read", { cell: cells[7].id });
-  assert.equal(loud.cells[0].outputs.length, 5001);
+  assert.equal(loud.cells[0].outputs[500].data, "[4,001 outputs removed]");
   for (const answer of [outline, loud]) assert.ok(Buffer.byteLength(JSON.stringify(answer)) < 700_000);
 });

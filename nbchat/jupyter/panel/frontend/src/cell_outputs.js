@@ -1,11 +1,14 @@
 // The outputs of a cell for the model: text, errors, and pictures small enough to send.
 // HTML is read in an inert document, and pictures are drawn and scaled here.
 
+import { isScripted, plotLine } from "./plots.js";
+
 /** @import { Output } from "./notebook.js" */
 /** @import * as Protocol from "../protocol.js" */
 
 const TEXT_CHARACTERS = 50_000; // of one output
 const ALL_CHARACTERS = 100_000; // of all outputs of a cell
+const MOST_OUTPUTS = 1000; // of a cell; its first and last
 const TITLE_CHARACTERS = 2_000; // an error's message
 const LONGEST_SIDE = 1568; // pixels; models scale larger pictures down
 const PICTURE_CHARACTERS = 700_000; // of base64, so that a message stays below 1 MB
@@ -26,20 +29,30 @@ export function described(outputs, shown) {
 
 /** @param {Output} output @param {Element | undefined} shown @returns {Protocol.CellOutput} */
 function read({ output_type: type, text, data = {}, ename, evalue, traceback }, shown) {
-  if (type === "stream") return { kind: "text", data: joined(text), title: "" };
+  if (type === "stream") return { kind: "text", data: plain(joined(text)), title: "" };
   if (type === "error") {
     const title = [ename, evalue].filter(Boolean).join(": ");
     return { kind: "error", data: plain(joined(traceback, "\n")) || title, title };
   }
-  if (PICTURES.some((each) => data[each])) return { kind: "picture", data: "", title: "" };
-  return { kind: isPlot(data, shown) ? "picture" : "text", data: textOf(data) || unreadable(data), title: "" };
+  const about = plotLine(data);
+  if (PICTURES.some((each) => data[each]) || isPlot(data, shown)) return { kind: "picture", data: about, title: "" };
+  return { kind: "text", data: about ? `[not drawn: ${about}]` : textOf(data) || unreadable(data), title: "" };
 }
 
-/** HTML and other kinds that the page has drawn as a canvas or SVG
+/** HTML, widgets and other kinds that the page has drawn as a canvas or SVG
  * @param {NonNullable<Output["data"]>} data @param {Element | undefined} shown
  */
 function isPlot(data, shown) {
-  return BARE.test(joined(data["text/plain"])) && shapes(shown).length > 0;
+  const mayDraw = BARE.test(joined(data["text/plain"])) || isScripted(data) || data[WIDGET];
+  return Boolean(mayDraw && shapes(shown).length);
+}
+
+/** False while a plot that a script draws isn't in the page
+ * @param {Output[]} outputs @param {Element | undefined} shown the cell
+ */
+export function areDrawn(outputs, shown) {
+  const parts = shown?.querySelectorAll(".jp-OutputArea-child");
+  return !parts || outputs.every(({ data = {} }, place) => !isScripted(data) || shapes(parts[place]).length > 0);
 }
 
 /** @param {NonNullable<Output["data"]>} data */
@@ -86,8 +99,13 @@ function rows(table) {
  * @param {Protocol.CellOutput[]} outputs
  */
 function bounded(outputs) {
-  const share = Math.min(TEXT_CHARACTERS, Math.ceil(ALL_CHARACTERS / outputs.length));
-  return outputs.map(({ kind, data, title = "" }) => {
+  const removed = outputs.length - MOST_OUTPUTS;
+  /** @type {Protocol.CellOutput} */
+  const gap = { kind: "text", data: `[${removed.toLocaleString("en-US")} outputs removed]`, title: "" };
+  const half = MOST_OUTPUTS / 2;
+  const kept = removed > 0 ? [...outputs.slice(0, half), gap, ...outputs.slice(-half)] : outputs;
+  const share = Math.min(TEXT_CHARACTERS, Math.ceil(ALL_CHARACTERS / kept.length));
+  return kept.map(({ kind, data, title = "" }) => {
     const limit = kind === "error" ? TEXT_CHARACTERS : share;
     return { kind, data: cut(data, limit), title: cut(title, TITLE_CHARACTERS) };
   });
@@ -100,7 +118,7 @@ function joined(text, between = "") {
 
 /** @param {string} text */
 function plain(text) {
-  return text.replace(/\u001b\[[0-9;]*m/g, ""); // a traceback's colours
+  return text.replace(/\u001b\[[0-9;]*m/g, ""); // colours of a terminal
 }
 
 /** The start and the end: an error is at the end of a long output.

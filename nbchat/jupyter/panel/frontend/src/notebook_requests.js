@@ -2,7 +2,7 @@
 // The kernel side has asked the person before it sends a change or a run. No answer
 // exceeds 1 MB, where a websocket closes at 10: one cell at a time, pictures apart.
 
-import { described, picture } from "./cell_outputs.js";
+import { areDrawn, described, picture } from "./cell_outputs.js";
 import { kept, restore } from "./cell_undo.js";
 import { newToken } from "./dom.js";
 import { indexOf } from "./notebook.js";
@@ -17,6 +17,8 @@ const LINE_CHARACTERS = 80;
 const SOURCE_CHARACTERS = 100_000; // a longer cell cannot be read or changed
 const SHORT_ID = 8; // characters of an id, if no other cell shares them
 const RENDER_MILLISECONDS = 50;
+const DRAW_MILLISECONDS = 1000; // that a plot may take after its cell has ended
+const SETTLE_MILLISECONDS = 150; // from a plot's first shape to its last
 const STOP_MILLISECONDS = 1000; // until a cell is interrupted again
 
 /** A cell is not what was expected: the answer holds it as it is. */
@@ -283,10 +285,24 @@ export class NotebookRequests {
     this.runs.set(id, run);
     this.hasStarted = true;
     await run.finally(() => this.ended(id));
-    await pause(RENDER_MILLISECONDS); // what the page draws can be sent as a picture
+    await this.drawn(id); // what the page draws can be sent as a picture
     const now = notebook.find(id);
     if (now < 0) throw Error("the cell ran, and was deleted meanwhile with its outputs");
     return now;
+  }
+
+  /** @param {string} id */
+  async drawn(id) {
+    const until = Date.now() + DRAW_MILLISECONDS;
+    const index = this.notebook.find(id);
+    await pause(RENDER_MILLISECONDS);
+    const outputs = index < 0 ? [] : (this.notebook.known.cells.get(index).outputs?.toJSON() ?? []);
+    let isLate = false;
+    while (Date.now() < until && !areDrawn(outputs, this.notebook.elementOf(this.notebook.find(id)))) {
+      isLate = true;
+      await pause(RENDER_MILLISECONDS);
+    }
+    if (isLate) await pause(SETTLE_MILLISECONDS);
   }
 
   /** @param {string} id */
