@@ -529,7 +529,7 @@ class NotebookTools:
         return "other code"
 
     def _ran(self, answer: NotebookAnswer, *, is_over: bool, is_last: bool) -> str:
-        """Output of a cell, below a line that names the cell; most of the last one's."""
+        """Output of a cell, below its name; of the last one most."""
         (cell,) = answer.cells
         limit = RUN_CHARACTERS if is_last else OUTPUT_CHARACTERS
         text = without_secrets(_outputs_text(cell, limit))[0] or "no output"
@@ -537,7 +537,7 @@ class NotebookTools:
         return f"{_head(cell, answer.total, is_short=True)}{state}\n{text}"
 
     def _pictures(self, cell: NotebookCell, most: int) -> list[bytes]:
-        """The first pictures of a cell, scaled by the page; empty if it can't draw one."""
+        """The first pictures of a cell; empty ones that the page can't draw."""
         places = [n for n, each in enumerate(cell.outputs) if each.kind == "picture"]
         ask = self._page().ask
         answers = [
@@ -736,7 +736,7 @@ def _outputs_within(cell: NotebookCell, limit: int) -> str:
 
 
 def _few(outputs: list[CellOutput]) -> list[CellOutput]:
-    """The outputs; neighbouring texts as one where there are too many for a share each."""
+    """The outputs; neighbouring texts as one if there are too many to share the room."""
     if len(outputs) <= SHARES:
         return outputs
     found: list[CellOutput] = []

@@ -40,7 +40,10 @@ class Kernel:
             variables=lambda: {
                 "total": 5,
                 "key": "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12",
-                **{"os": os, "Page": Page, "find": max, "__doc__": "x"},
+                "os": os,
+                "Page": Page,
+                "find": max,
+                "__doc__": "x",
             },
             find_page=page.requests.find,
         )
