@@ -736,7 +736,7 @@ def _outputs_within(cell: NotebookCell, limit: int) -> str:
 
 
 def _few(outputs: list[CellOutput]) -> list[CellOutput]:
-    """The outputs; neighbouring texts as one if there are too many to share the room."""
+    """The outputs, of very many neighbouring texts as one."""
     if len(outputs) <= SHARES:
         return outputs
     found: list[CellOutput] = []

@@ -1,6 +1,7 @@
 """How a model works in a notebook: tokens, requests, clicks and seconds of 21 tasks.
 
     python tests/benchmarks/notebook_agent.py [--by approve|turn|always] [--only NAME]
+    python tests/benchmarks/notebook_agent.py --tabs 50
 
 Scripts play the model (`support/notebook_tasks.py`) behind OpenAI's API; all else is
 real: JupyterLab in Chromium, the panel, the tools, the kernel. Every change is approved
@@ -9,6 +10,10 @@ task is right if its script has seen what it expects and its check passes in the
 Tokens are of all requests, tools and the notebook's block included, counted with
 o200k_base, a picture as 1,000; cached are those at the start of a request that were in
 the one before. What a compaction between two turns asks is not counted.
+
+With `--tabs` two tabs show one notebook, and a person has the model edit in both, as
+often as said in each, cells that she has just changed there. Counted are edits that
+reached another cell or tab, and refusals.
 
 The figures are printed and never asserted. Those of the first version, for "load,
 clean, plot, fix": 16,580 tokens, 11 requests, 10 clicks.
@@ -31,7 +36,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks"))
 
 import nbformat
-from labkit import Lab, Notebook, chromium, lab_server, load_lab
+from labkit import Lab, Notebook, chromium, going_on, lab_server, load_lab
+from notebook_model import MODEL, Model
 from notebook_models import NotebookModel
 from notebook_tasks import TABLES, Script, Task, tasks
 from panels import say
@@ -233,6 +239,37 @@ def approve_all(panel: Locator, choice: str) -> int:
     return clicks
 
 
+def two_tabs(page: Page, lab: Lab, edits: int) -> str:
+    """Edits in two tabs on one notebook, in turn; a line of figures."""
+    names = [f"x_{n}" for n in range(1, 11)]
+    notebook = Notebook(page, lab, "tabs.ipynb", (MODEL, *(f"{n} = 0" for n in names)))
+    notebook.open()
+    first = Model(notebook)
+    notebook.save()
+    other = going_on(page.context.new_page())
+    other.goto(f"{lab.url}/lab/tree/{notebook.name}")
+    other.locator(".nbc-input").wait_for(timeout=60_000)
+    tabs = (first, Model(notebook, other))
+    wrong, refused = [0, 0], [0, 0]
+    for number in range(2 * edits):
+        at, index = number % 2, number * 7 % len(names) + 1
+        tab, rest = tabs[at], tabs[1 - at]
+        tab.page.bring_to_front()
+        tab.steps = rest.steps
+        typed, cell = f"{names[index - 1]} = {number}", tab.id(index)
+        tab.types(index, typed)
+        before = [[each.source(n) for n in range(1, 11)] for each in tabs]
+        tab.do("read_notebook", cells=[cell])
+        told = tab.edit("replace", cell=cell, source=f"{typed}\nprint({number})")
+        refused[at] += not told.startswith(f"changed cell {index + 1} of 11")
+        before[at][index - 1] = f"{typed}\nprint({number})"
+        now = [[each.source(n) for n in range(1, 11)] for each in tabs]
+        wrong[at] += now != before
+    other.close()
+    notebook.close()
+    return f"{edits} edits in each of two tabs: wrong {wrong}, refused {refused}"
+
+
 def shown(found: Sequence[Figures]) -> str:
     """The figures as a table."""
     rows = [
@@ -255,6 +292,7 @@ def main() -> None:
         "--by", choices=("approve", "turn", "always"), default="approve"
     )
     parser.add_argument("--only", default="")
+    parser.add_argument("--tabs", type=int, default=0)
     options = parser.parse_args()
     found: list[Figures] = []
     with (
@@ -266,6 +304,9 @@ def main() -> None:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.set_default_timeout(TASK_SECONDS * 1_000)
         load_lab(page, lab, "Light")
+        if options.tabs:
+            print(two_tabs(page, lab, options.tabs))
+            return
         for number, task in enumerate(tasks()):
             if options.only in task.name:
                 found.append(perform(task, page, lab, agent, number, by=options.by))

@@ -37,7 +37,7 @@ del magics.open_beside
 
 UPDATED = "magics.open_beside = opened"
 
-LIKE_R = """
+OTHERS = """
 import json, sys
 from pathlib import Path
 from jupyter_core.paths import jupyter_data_dir
@@ -45,14 +45,15 @@ code = '''
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 class Kernel(IPythonKernel):
-    language_info = {"name": "R", "mimetype": "text/x-rsrc", "file_extension": ".r"}
+    language_info = {"name": "NAME", "mimetype": "text/plain", "file_extension": ".x"}
 IPKernelApp.launch_instance(kernel_class=Kernel)
 '''
-folder = Path(jupyter_data_dir(), "kernels", "like-r")
-folder.mkdir(parents=True, exist_ok=True)
-argv = [sys.executable, "-c", code, "-f", "{connection_file}"]
-spec = {"argv": argv, "display_name": "R", "language": "R"}
-(folder / "kernel.json").write_text(json.dumps(spec))
+for name in ("R", "bash"):
+    folder = Path(jupyter_data_dir(), "kernels", f"like-{name.lower()}")
+    folder.mkdir(parents=True, exist_ok=True)
+    argv = [sys.executable, "-c", code.replace("NAME", name), "-f", "{connection_file}"]
+    spec = {"argv": argv, "display_name": name, "language": name}
+    (folder / "kernel.json").write_text(json.dumps(spec))
 """
 
 DIES = "import os, threading\nthreading.Timer(0.3, os._exit, [1]).start()"
@@ -160,7 +161,7 @@ def test_it_opens_while_a_cell_runs_follows_notebooks_and_returns_after_a_restar
 def test_it_says_why_there_is_no_chat_and_opens_once_there_can_be_one(
     open_notebook: OpenNotebook, icon: Locator, side: Locator, screenshot: Screenshot
 ) -> None:
-    notebook = open_notebook(NOT_INSTALLED, OLDER, UPDATED, LIKE_R, DIES)
+    notebook = open_notebook(NOT_INSTALLED, OLDER, UPDATED, OTHERS, DIES)
     notebook.run(0)
     icon.click()
     line = side.locator(".nbchat-note:visible")
@@ -174,8 +175,10 @@ def test_it_says_why_there_is_no_chat_and_opens_once_there_can_be_one(
     notebook.run(3)
     drawn(side)
     notebook.run(4)
-    notebook.page.evaluate(CHANGE_KERNEL, "like-r")
-    expect(line).to_have_text("This notebook runs R. nbchat works in Python notebooks.")
+    for language in ("R", "bash"):
+        notebook.page.evaluate(CHANGE_KERNEL, f"like-{language.lower()}")
+        told = f"This notebook runs {language}. nbchat works in Python notebooks."
+        expect(line).to_have_text(told)
     icon.click()
     notebook.page.evaluate(CHANGE_KERNEL, "python3")
     notebook.run(5)

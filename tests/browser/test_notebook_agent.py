@@ -3,7 +3,6 @@
 The model does what a message says (`notebook_model.py`).
 """
 
-import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -252,8 +251,8 @@ def test_a_model_works_in_a_notebook_of_300_cells_and_15_megabytes_of_plots(
     assert len(model.result()) == 3
 
 
-EDITS = int(os.environ.get("NBCHAT_TEST_EDITS", "6"))
-"""Edits in two tabs."""
+EDITS = 6
+"""In two tabs; `tests/benchmarks/notebook_agent.py --tabs 50` makes a hundred."""
 
 
 @pytest.mark.slow
