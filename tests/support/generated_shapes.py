@@ -14,9 +14,6 @@ from generated_records import STATES, Transcripts
 
 Records = list[dict[str, Any]]
 
-FLAT = ("status", "placed", "city", "name", "amount")
-"""Fields of records that fit in tables."""
-
 
 def _graphql(records: Records) -> Any:
     edges = [{"node": each, "cursor": f"c{n}"} for n, each in enumerate(records)]

@@ -91,46 +91,6 @@ class Case:
         return found
 
 
-@dataclass
-class Score:
-    """Counts over many cases."""
-
-    kept: int = 0
-    total: int = 0
-    must_kept: int = 0
-    must_total: int = 0
-    bound: int = 0
-    bound_total: int = 0
-
-    def add(self, case: Case, view: str, rows: Sequence[str]) -> None:
-        """Count one case whose view after the cut is `view`."""
-        for need in case.needs:
-            for value in need.new:
-                is_kept = has_word(view, value)
-                self.total += 1
-                self.kept += is_kept
-                if value in need.must:
-                    self.must_total += 1
-                    self.must_kept += is_kept
-            if len(need.values) > 1:
-                self.bound_total += 1
-                self.bound += any(
-                    all(has_word(row, value) for value in need.values) for row in rows
-                )
-
-    def __str__(self) -> str:
-        """Three shares and what they are of."""
-        pairs = (
-            ("all", self.kept, self.total),
-            ("must", self.must_kept, self.must_total),
-            ("bound", self.bound, self.bound_total),
-        )
-        return "   ".join(
-            f"{name} {part:4}/{whole:4} {part / max(whole, 1):6.1%}"
-            for name, part, whole in pairs
-        )
-
-
 def rows_of(text: str) -> list[str]:
     """The lines of a text that are short enough to be rows."""
     return [line for line in text.splitlines() if COUNTER.count(line) <= ROW_TOKENS]
