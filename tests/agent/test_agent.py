@@ -207,6 +207,7 @@ def test_a_failed_compaction_leaves_the_history_and_the_chat_continues():
     assert agent.ask("second") == "two"
 
 
+@pytest.mark.slow
 def test_a_summarizer_that_never_succeeds_is_asked_seven_times_in_fifty_turns():
     """Gate C4: what a broken summariser may cost."""
 

@@ -108,6 +108,7 @@ def hosted(server: FaultServer) -> OpenAIProvider:
     )
 
 
+@pytest.mark.slow
 def test_cancelling_the_task_ends_the_request_and_the_next_turn_works(server):
     whole = OpenAIDialect().text("one ", "two ", "three")
     server.script(whole.after(1), OpenAIDialect().text("again"))

@@ -95,6 +95,7 @@ def mapped(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [responses, chat_completions, messages])
 def test_all_requests_go_in_batches_and_a_refused_one_is_a_row(serving, kind: Kind):
     server = serving()
@@ -111,6 +112,7 @@ def test_all_requests_go_in_batches_and_a_refused_one_is_a_row(serving, kind: Ki
     assert table["tokens"][0] == 220
 
 
+@pytest.mark.slow
 def test_two_samples_of_a_row_go_in_batches_one_after_the_other(serving):
     server = serving()
     run = mapped(responses(server), 3, samples=2).wait()
@@ -130,6 +132,7 @@ def test_batches_cost_half(serving):
     assert run.table()["dollars"][0] == pytest.approx(whole / 2)
 
 
+@pytest.mark.slow
 def test_another_process_reads_the_replies_of_a_batch_that_was_sent(
     serving, tmp_path: Path
 ):
@@ -147,6 +150,7 @@ def test_another_process_reads_the_replies_of_a_batch_that_was_sent(
     assert Store(url).results("b").batches() == {}
 
 
+@pytest.mark.slow
 def test_the_reply_to_an_earlier_input_is_not_read_for_a_later_one(
     serving, tmp_path: Path
 ):

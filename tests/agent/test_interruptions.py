@@ -131,6 +131,7 @@ def test_partial_thoughts_are_kept_to_read_and_take_no_context(said: str):
     assert agent.ask("Go on.") == "Fine."
 
 
+@pytest.mark.slow
 def test_after_thoughts_alone_a_broken_stream_is_asked_for_again():
     provider = BreakingOff(ThinkingDelta("Let me "), script=(says("Fine."),))
     agent = Agent(provider)

@@ -16,6 +16,7 @@ from nbchat.testing import ScriptedProvider, calls, says
 COMPACTING = sorted({*PRESETS} - {"off"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", COMPACTING)
 def test_the_table_made_from_facts_is_the_truth_for_every_policy(policy: str):
     truth: dict[str, dict[str, str]] = {}

@@ -283,6 +283,7 @@ def test_odd_tickets_are_rows(text: str, store):
     assert list(run.table()["category"].iloc[1:]) == ["card", "transfer"]
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_asked_again_and_an_unfinished_one_continues(store):
     asked = []
 
@@ -308,6 +309,7 @@ def test_a_session_that_was_finished_but_not_reported_is_not_asked_again(store):
     assert list(run.table()["category"]) == ["card", "transfer", "other"]
 
 
+@pytest.mark.slow
 def test_changed_inputs_and_recipes_are_reported_and_rerun_on_request(store):
     mapped(tickets(4), store=store, name="x")
     changed = tickets(4)
@@ -438,6 +440,7 @@ class FullDisk(Store):
         super().add_entries(*args, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_noted_in_the_row_and_the_rest_continues(tmp_path):
     run = mapped(
         tickets(6), store=FullDisk(f"sqlite:///{tmp_path / 'x.db'}"), workers=1
@@ -625,6 +628,7 @@ def test_finished_rows_leave_the_memory(store):
     assert kept() == 0
 
 
+@pytest.mark.slow
 def test_a_call_that_was_killed_is_unknown_to_the_model_and_keeps_its_key(
     store, tmp_path: Path
 ):
@@ -731,6 +735,7 @@ def test_a_row_is_tried_four_times_and_once_more_after_the_others(monkeypatch):
     assert len(asked) == 8
 
 
+@pytest.mark.slow
 def test_nothing_of_a_broken_stream_stays_in_a_row():
     made: list[Agent] = []
 
@@ -782,6 +787,7 @@ class Refusing(ScriptedProvider):
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error",
     [UnknownModel("openai has no model 'gtp'"), AuthenticationFailed("check the key")],
@@ -830,6 +836,7 @@ def test_a_run_without_a_tool_that_the_server_refuses_is_refused():
         mapped(tickets(60), lambda: Agent(Picky(says("fine"))))
 
 
+@pytest.mark.slow
 def test_a_run_whose_first_rows_fail_alike_stops_and_the_same_call_continues(store):
     is_broken = threading.Event()
     is_broken.set()
@@ -905,6 +912,7 @@ def test_a_call_of_an_idempotent_tool_runs_again_when_its_result_was_lost(store)
     assert [(e.content, e.is_error) for e in results] == [("T0001 is closed", False)]
 
 
+@pytest.mark.slow
 def test_a_run_is_estimated_before_and_after_its_first_rows():
     run = mapped(tickets(200), start=False)
     assert run.state == "not started"
@@ -950,6 +958,7 @@ def test_agreement_says_how_many_rows_are_right_by_category():
     assert repr(wrong).splitlines()[:2] == ["5 of 6 right", "transfer: 2 of 3"]
 
 
+@pytest.mark.slow
 def test_rows_whose_two_samples_disagree_are_reviewed_first(store):
     asked: Counter[str] = Counter()
 
@@ -1016,6 +1025,7 @@ def test_a_key_column_that_has_changed_is_named(store):
     assert run.problem.startswith("Earlier results of desk have other keys, such as T0")
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_name_at_once_keep_each_row_once(store):
     options = {"store": store, "name": "desk", "start": False}
     runs = [mapped(tickets(30), **options) for _ in range(2)]
@@ -1058,6 +1068,7 @@ def test_a_row_that_was_stopped_after_a_call_goes_on_without_calling_again(store
     assert closed == ["T1"]
 
 
+@pytest.mark.slow
 def test_a_row_that_another_run_works_on_runs_no_tool_here(store, monkeypatch):
     monkeypatch.setattr("nbchat.agent.map_rows.RETRY_SECONDS", 0.001)
     closed: list[str] = []

@@ -112,6 +112,7 @@ def scripted(*lines: object, tools: tuple[Callable[..., object], ...] = ()) -> A
     return Agent(ScriptedProvider(*lines), tools=tools)
 
 
+@pytest.mark.slow
 def test_a_service_answers_with_async_tools_and_structured_values():
     def agent() -> Agent:
         answer = says(json.dumps({"category": "card"}))
@@ -124,6 +125,7 @@ def test_a_service_answers_with_async_tools_and_structured_values():
         }
 
 
+@pytest.mark.slow
 def test_a_service_streams_an_answer_while_it_is_written():
     said = threading.Event()
 
@@ -168,6 +170,7 @@ def test_sixty_chats_begun_at_once_leave_the_event_loop_free():
     assert blocked < MOST_BLOCKED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manner", ["stream", "stalls"])
 def test_a_client_that_hangs_up_ends_the_request_to_the_model(manner: Manner):
     event = OpenAIDialect().text("word ").events[0]

@@ -172,6 +172,7 @@ def test_calls_of_one_reply_run_at_the_same_time_where_the_tool_allows_it():
     assert results(agent) == ["met 0", "met 1", "met 2"]
 
 
+@pytest.mark.slow
 def test_each_of_parallel_calls_knows_how_long_it_ran_itself():
     @tool(parallel=True)
     def work(seconds: float) -> str:

@@ -85,6 +85,7 @@ def test_any_cut_of_a_real_conversation_leaves_two_legal_parts(run: Trajectory):
         assert legal(history[cut:]) == history[cut:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", TRAJECTORIES[::2], ids=lambda run: run.name[:40])
 def test_every_real_conversation_can_be_compacted_without_any_model(run: Trajectory):
     cut = max(safe_cuts(run.entries[: len(run.entries) * 3 // 4]))

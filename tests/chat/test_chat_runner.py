@@ -201,6 +201,7 @@ def test_warming_up_builds_the_agent_once(start: Start) -> None:
     assert len(recorder.all(AgentReady)) == 1
 
 
+@pytest.mark.slow
 def test_a_failed_build_is_reported_and_tried_again() -> None:
     recorder = Recorder()
     agent = Agent(ScriptedProvider(says("now it works")))

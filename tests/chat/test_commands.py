@@ -426,6 +426,7 @@ def test_another_session_is_renamed_by_its_id(commands):
     assert titles == {old: "Old orders", agent.session.session_id: "missing Orders"}
 
 
+@pytest.mark.slow
 def test_a_shared_copy_is_opened_without_pins_and_summaries(commands):
     agent = agent_for(commands, says("one"), says("<summary>\nOld.\n</summary>"))
     with pytest.raises(NbchatError, match="nothing to share"):
@@ -523,6 +524,7 @@ def test_a_running_turn_keeps_its_session_and_model(commands, line):
     assert [info.id for info in commands._store.sessions()] == [old.session_id]
 
 
+@pytest.mark.slow
 def test_a_session_that_continues_in_another_notebook_belongs_to_it(
     commands, monkeypatch
 ):

@@ -121,6 +121,7 @@ def test_stop_is_answered_by_either_socket(either):
     assert len(either.stops) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("many_descriptors")
 def test_stop_is_answered_while_1000_slow_connections_hang(either):
     threads = threading.active_count()
@@ -143,6 +144,7 @@ def test_stop_is_answered_while_1000_slow_connections_hang(either):
     assert most <= MOST_CONNECTIONS
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("many_descriptors")
 def test_connections_beyond_the_limit_take_no_descriptors(either):
     before = len(list(Path("/dev/fd").iterdir()))
@@ -355,6 +357,7 @@ print(bool(stops))  # one that was slow to answer may have been sent twice
 """
 
 
+@pytest.mark.slow
 def test_the_socket_continues_after_the_process_had_no_descriptor_left(
     tmp_path, monkeypatch
 ):

@@ -173,6 +173,7 @@ def test_the_model_of_one_chat_is_kept_with_its_address_for_this_chat_alone(
     assert Agent().provider.name == "local:smollm2"
 
 
+@pytest.mark.slow
 def test_the_model_for_all_new_chats_is_a_file_of_the_person(
     server, store, monkeypatch
 ):

@@ -281,6 +281,7 @@ def test_a_failed_compaction_is_sent_to_a_client_that_knows_compactions(tmp_path
     assert states[:2] == ["in_progress", "failed"]
 
 
+@pytest.mark.slow
 def test_cancelling_ends_a_turn_that_waits_for_permission(tmp_path):
     async def scenario(client: Any) -> None:
         opened = await client.new_session(cwd="/", mcp_servers=[])

@@ -194,6 +194,7 @@ def test_a_report_to_attach_has_no_key_name_folder_or_prompt(
     assert main(["doctor", "--report", str(tmp_path / "no" / "file")]) == 1
 
 
+@pytest.mark.slow
 def test_the_password_of_a_database_is_not_shown():
     done = doctor(NBCHAT_STORE_URL="postgresql://me:hunter2@127.0.0.1:1/chats")
     assert done.returncode == 1

@@ -37,12 +37,14 @@ def test_a_cell_that_fails_is_one_line_and_the_notebook_is_saved(tmp_path, capfd
     assert output.exists()
 
 
+@pytest.mark.slow
 def test_a_notebook_without_the_tag_is_refused(tmp_path, capsys):
     book = write(tmp_path / "book.ipynb", "count = 1", tags=())
     assert main(["run", book, "-p", "count", "3"]) == 1
     assert "no cell tagged `parameters`" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [None, "not a notebook"])
 def test_a_file_that_is_no_notebook_is_one_line(tmp_path, capsys, content):
     file = tmp_path / "book.ipynb"

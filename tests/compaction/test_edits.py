@@ -83,6 +83,7 @@ def reloaded(store: SessionStore, agent: Agent) -> Session:
     return store.load(agent.session.session_id)
 
 
+@pytest.mark.slow
 def test_undo_goes_back_through_a_chain_and_redo_comes_forward_again(store):
     agent = chained(store)
     views = [agent.session.history]
@@ -101,6 +102,7 @@ def test_undo_goes_back_through_a_chain_and_redo_comes_forward_again(store):
     assert isinstance(do(agent, "redo"), CompactionSkipped)
 
 
+@pytest.mark.slow
 def test_a_redo_after_new_turns_keeps_the_new_turns(store):
     agent = chained(store, says("four"))
     do(agent, "undo")
@@ -111,6 +113,7 @@ def test_a_redo_after_new_turns_keeps_the_new_turns(store):
     assert stories(agent.session) == ["<B>", "three?", "three", "four?", "four"]
 
 
+@pytest.mark.slow
 def test_nothing_can_be_redone_once_something_newer_replaced_it(store):
     agent = chained(store, summary("C"))
     do(agent, "undo")
@@ -136,6 +139,7 @@ def test_an_undone_and_redone_degraded_summary_is_still_called_degraded(store):
     assert (event.compaction.status, event.compaction.reason) == ("degraded", "w")
 
 
+@pytest.mark.slow
 def test_the_usage_from_before_a_change_triggers_nothing_also_after_a_reload(store):
     lines = (says(LONG), summary("A"), summary("B"), says("two", tokens=70))
     agent = agent_in(store, *lines)
@@ -158,6 +162,7 @@ def test_the_usage_from_before_a_change_triggers_nothing_also_after_a_reload(sto
     assert not agent.engine.should_compact(agent.session)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["edit", "redo", "regenerate"])
 def test_turns_since_a_compaction_count_when_it_is_changed(store, name: str):
     """Live and after a reload: the guard would be blind to them."""
@@ -225,6 +230,7 @@ def test_a_summary_of_changed_entries_gives_a_full_window_no_rest(store):
     assert engine.should_compact(session).trigger == "window"
 
 
+@pytest.mark.slow
 def test_an_edited_summary_keeps_its_facts(store):
     agent = chained(store)
     facts = agent.session.history[0].content.partition("</summary>")[2]
@@ -278,6 +284,7 @@ def test_the_counts_of_an_edit_follow_its_size(store):
     assert after.tokens_after - before.tokens_after == grown > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["</summary>" * 10_000, "x" * 100_000, "\ud800<facts>"]
 )
@@ -331,6 +338,7 @@ def test_one_undo_takes_a_rewritten_summary_back_to_the_original(store):
     assert stories(agent.session) == ["<AA>"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line", [fails(RequestRefused("no such model")), says("no tags"), summary(LONG * 9)]
 )

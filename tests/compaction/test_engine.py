@@ -385,6 +385,7 @@ class SigningEngine(CompactionEngine):
         return replace(request, system=f"{request.system} Signed.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", sorted({*PRESETS} - {"off", "extractive"}))
 def test_each_request_for_a_summary_is_created_by_the_engine(policy: str):
     """Plain, shared, in parts, after a refusal, of the fallback model and again."""

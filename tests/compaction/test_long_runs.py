@@ -44,6 +44,7 @@ def test_a_conversation_that_comes_again_has_other_values_of_the_same_form():
     assert not any(each in after for each in ids)
 
 
+@pytest.mark.slow
 def test_a_session_is_as_long_as_asked_and_every_call_has_its_result():
     (session,) = long_sessions(RUNS, tokens=120_000, count=1)
     assert 120_000 <= COUNTER.count_entries(session.entries) < 135_000

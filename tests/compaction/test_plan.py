@@ -110,6 +110,7 @@ def test_what_was_compacted_before_counts_for_the_memory_of_the_next_compaction(
     assert plan.budget.facts > before * 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_chat_continues_with_a_model_of_a_much_smaller_window(policy: str):
     agent = chat(Session(records(40)), 200_000, policy)
@@ -120,6 +121,7 @@ def test_a_chat_continues_with_a_model_of_a_much_smaller_window(policy: str):
     assert all(small.count_tokens(each) < 4_096 for each in small.requests)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_long_session_is_resumed_with_a_small_model(policy: str):
     agent = chat(Session(records(40)), 4_096, policy)
@@ -136,6 +138,7 @@ def in_force(story: str, facts: list[str], *entries: Entry) -> Session:
     return Session(entries, compactions=[record])
 
 
+@pytest.mark.slow
 def test_a_summary_that_is_too_large_by_itself_is_made_smaller_without_a_model():
     facts = [f"W{n:07d} delivered, {n} Oak Street, Denver" for n in range(400)]
     story = "The customer asked where many orders are."
@@ -166,6 +169,7 @@ def engine_of(window: int) -> CompactionEngine:
     return CompactionEngine(info=ModelInfo("m", window=window))
 
 
+@pytest.mark.slow
 def test_the_sums_of_a_long_transcript_are_counted_once():
     session = Session(records(1_000))
     tracker = engine_of(200_000).tracker
@@ -268,6 +272,7 @@ def test_no_secret_gets_into_a_summary_or_the_memory_beside_it(policy: str):
     assert key in str(list(session.transcript))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threshold", [None, 5_000])
 @pytest.mark.parametrize("window", [8_000, 32_000, 128_000])
 def test_by_default_the_history_becomes_exactly_one_summary(window, threshold):
@@ -293,6 +298,7 @@ def test_by_default_the_history_becomes_exactly_one_summary(window, threshold):
     assert f"assistant: {number}, was shipped." in entry.content
 
 
+@pytest.mark.slow
 def test_with_keep_the_newest_messages_stay_beside_the_summary():
     session = Session(records(40))
     policy = replace(PRESETS["single-summary"], keep=2)

@@ -154,6 +154,7 @@ def test_a_locked_setting_cannot_be_stored(lock, tmp_path):
     assert Commands(store)(agent, "/set policy tiered")
 
 
+@pytest.mark.slow
 def test_a_locked_base_url_is_used_for_every_model(write, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
@@ -172,6 +173,7 @@ def test_a_locked_base_url_is_used_for_every_model(write, tmp_path, monkeypatch)
     assert stranger.provider.endpoint.url == url
 
 
+@pytest.mark.slow
 def test_config_refuses_a_locked_setting_in_one_line_and_others_still_change(
     lock, caplog
 ):

@@ -334,6 +334,7 @@ def shell() -> Iterator[InteractiveShell]:
     shell.history_manager.end_session()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", ["on", "outline", "off"])
 def test_in_a_real_shell_a_summary_knows_what_the_cells_made(
     shell: InteractiveShell, context, tmp_path, monkeypatch
@@ -356,6 +357,7 @@ def test_in_a_real_shell_a_summary_knows_what_the_cells_made(
     chat.close()
 
 
+@pytest.mark.slow
 def test_the_panel_follows_what_is_set_about_notifications(shell, tmp_path):
     url = f"sqlite:///{tmp_path / 's.db'}"
     chat = KernelChat(NbChat(model="local:smollm2", store_url=url), shell)

@@ -51,6 +51,7 @@ def test_a_small_picture_is_sent_as_it_is(kind: str, media_type: str):
     assert picture.original is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(2_400, 1_350), (1_200, 9_000)])
 def test_a_large_picture_is_scaled_and_keeps_its_first_size(size: tuple[int, int]):
     data = encoded(a_picture(size=size))

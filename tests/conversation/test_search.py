@@ -480,6 +480,7 @@ def test_one_of_the_first_five_results_answers_nine_of_ten_questions():
     assert sum(answered) >= 0.89 * len(answered)
 
 
+@pytest.mark.slow
 def test_a_follow_up_finds_its_own_chat_among_many():
     asked = follow_ups("chats_oasst")
     found = [

@@ -76,6 +76,7 @@ def test_what_is_no_secret_stays(text):
     assert without_secrets(text) == (text, 0)
 
 
+@pytest.mark.slow
 def test_no_name_in_pythons_own_library_looks_random():
     folder = Path(sysconfig.get_paths()["stdlib"])
     texts = (file.read_text() for file in sorted(folder.glob("[a-h]*.py")))

@@ -357,6 +357,7 @@ def test_large_outputs_and_errors_are_bounded():
     assert "[100,000 characters removed]" in failed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

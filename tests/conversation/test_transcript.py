@@ -43,6 +43,7 @@ def test_what_is_appended_while_a_transcript_is_read_is_read_too():
     assert seen == [entry(number) for number in range(len(transcript))]
 
 
+@pytest.mark.slow
 def test_threads_read_a_transcript_while_it_grows():
     transcript, is_over = Transcript([entry(0)]), Event()
 

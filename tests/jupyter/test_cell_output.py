@@ -186,6 +186,7 @@ def test_no_picture_of_an_answer_is_fetched_and_no_html_of_it_runs():
 BLOCKS = "First:\n\n```python\nx = 1\n```\n\n```sql\nSELECT 1\n```\n\nThen prose."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "html",
     [
@@ -301,6 +302,7 @@ def failed(shell: InteractiveShell, *lines: Any, cell: str = "%%chat\nhello") ->
     return agent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["%%chat\nhello", "%chat fix"])
 def test_a_click_answers_the_message_below_the_failed_cell(shell, cell, capsys):
     agent = failed(shell, says("**Yes.**", tokens=20), cell=cell)
@@ -332,6 +334,7 @@ class BreakingOff(ScriptedProvider):
         return (yield from super().stream(request, stop=stop))
 
 
+@pytest.mark.slow
 def test_a_click_also_continues_a_turn_that_broke_in_its_answer(shell):
     agent = shell.run_line_magic("chat", "agent")
     agent.use(BreakingOff(says("It is late.")))
@@ -340,6 +343,7 @@ def test_a_click_also_continues_a_turn_that_broke_in_its_answer(shell):
     assert agent.session.last_answer == "It is late."
 
 
+@pytest.mark.slow
 def test_the_button_stays_while_the_turn_fails_again(shell):
     again = fails(RequestRefused("still <no> model"))
     agent = failed(shell, again, says("Yes."))
@@ -353,6 +357,7 @@ def test_the_button_stays_while_the_turn_fails_again(shell):
     assert agent.session.last_answer == "Yes."
 
 
+@pytest.mark.slow
 def test_a_click_after_the_chat_went_on_changes_nothing(shell):
     agent = failed(shell, says("Other."), says("never asked for"))
     button = shell.display_pub.button
@@ -364,6 +369,7 @@ def test_a_click_after_the_chat_went_on_changes_nothing(shell):
     assert agent.session.transcript[:] == said
 
 
+@pytest.mark.slow
 def test_an_answer_has_no_button(shell):
     agent = shell.run_line_magic("chat", "agent")
     agent.use(ScriptedProvider(says("Yes.")))
@@ -372,6 +378,7 @@ def test_an_answer_has_no_button(shell):
     assert HOW_TO_RETRY not in shell.display_pub.texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_kernel", [True, False])
 def test_without_widgets_a_line_says_how_to_try_again(shell, capsys, is_kernel):
     shell.kernel = (

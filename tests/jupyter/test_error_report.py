@@ -177,6 +177,7 @@ def deeper(n: int) -> int:
     return deeper(n + 1)
 
 
+@pytest.mark.slow
 def test_a_recursion_is_one_place_and_the_innermost_values():
     with pytest.raises(RecursionError) as raised:
         deeper(0)
@@ -199,6 +200,7 @@ def test_secrets_in_values_and_columns_are_hidden(failed):
     assert "hunter2" not in report.partition("Values that")[2]
 
 
+@pytest.mark.slow
 def test_values_of_ones_own_types_run_none_of_their_code(failed):
     report = failed(
         "class Odd:\n"
@@ -211,6 +213,7 @@ def test_values_of_ones_own_types_run_none_of_their_code(failed):
     assert "- odd: Odd" in report
 
 
+@pytest.mark.slow
 def test_a_magics_error_since_then_hides_nothing(shell, failed):
     failed(ERRORS["a name that is missing"][0])
     shell.run_cell("%no_such_magic", store_history=True)

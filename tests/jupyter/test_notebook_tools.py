@@ -381,6 +381,7 @@ def test_the_placeholder_of_a_secret_is_never_written(change: str):
     assert all(each.get("is_trial", True) for each in view.acted)
 
 
+@pytest.mark.slow
 def test_of_fifty_edits_in_each_of_two_tabs_all_reach_the_tab_in_which_they_were_asked():
     tabs = [View(name, cell("a", "x = 0")) for name in "vw"]
     first, second = tabs
@@ -447,6 +448,7 @@ def results(agent: Any) -> list[str]:
     return [each.content for each in agent.session.transcript if each.role == "tool"]
 
 
+@pytest.mark.slow
 def test_the_setting_offers_the_tools_and_takes_them_away(shell):
     agent = agent_with(shell)
     names = {"read_notebook", "edit_notebook", "run_cells", "interrupt", "inspect"}
@@ -458,6 +460,7 @@ def test_the_setting_offers_the_tools_and_takes_them_away(shell):
     assert not names & {each.name for each in agent.tools}
 
 
+@pytest.mark.slow
 def test_the_panel_knows_whether_the_model_has_the_cells(shell):
     agent_with(shell)
     panel = shell.run_line_magic("chat", "")
@@ -482,6 +485,7 @@ def test_without_a_page_each_tool_fails_without_asking_for_approval(shell, capsy
     assert edited.startswith("error: not run: No open page")
 
 
+@pytest.mark.slow
 def test_no_cell_runs_while_a_chat_cell_does(shell, capsys):
     agent = agent_with(shell, calls("run_cells", cells=["a"]), says("Well."))
     shell.run_line_magic("chat", "/set notebook_tools true")

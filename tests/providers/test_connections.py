@@ -77,6 +77,7 @@ def test_twenty_requests_share_one_connection(opened: list[Any], kind: str):
     assert (server.requests, server.connections) == (20, 1)
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_end_its_body_holds_no_reply_back(opened: list[Any]):
     server = KeepingServer(DIALECTS["openai"].text("fine"), pause_seconds=5)
     opened.append(server)

@@ -43,6 +43,7 @@ def redirect(code: int, location: str) -> Response:
     return Response((b"",), code, {"Location": location, "Content-Length": "0"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", HERE)
 @pytest.mark.parametrize("kind", DIALECTS)
 def test_a_server_of_this_machine_is_asked_by_no_proxy_of_the_environment(
@@ -215,6 +216,7 @@ def test_a_proxy_that_is_no_url_is_one_clear_line():
         connect("ollama:m", proxy="proxy:3128")
 
 
+@pytest.mark.slow
 def test_a_variable_that_is_no_url_is_one_clear_line(monkeypatch):
     monkeypatch.setenv("OLLAMA_HOST", "http://[evil")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://[evil")

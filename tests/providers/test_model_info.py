@@ -78,6 +78,7 @@ def test_an_unknown_price_is_none_and_never_zero_dollars(name, provider):
     assert model_info(name, provider=provider).cost(Usage(1_000, 10)) is None
 
 
+@pytest.mark.slow
 def test_a_free_model_has_no_known_price():
     free = [
         (provider.id, model.id)

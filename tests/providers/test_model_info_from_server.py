@@ -142,6 +142,7 @@ def long_session() -> Session:
     return Session(history)
 
 
+@pytest.mark.slow
 def test_a_request_that_a_server_cut_is_noticed_once_and_then_compacted(
     truncating, caplog
 ):

@@ -147,6 +147,7 @@ def test_an_answer_of_64_mb_is_stopped(server, kind):
     assert_stopped(server, kind, long_event(kind, 64_000_000))
 
 
+@pytest.mark.slow
 def test_many_events_of_usual_size_are_no_endless_event(server, monkeypatch):
     monkeypatch.setattr("nbchat.providers.closable_http.MOST_BYTES", 300_000)
     server.script(DIALECTS["openai"].text(*["x" * 1_000] * 600))

@@ -103,6 +103,7 @@ def test_a_request_stores_nothing_and_asks_for_encrypted_reasoning(server):
     assert (function["name"], function["strict"]) == ("add", False)
 
 
+@pytest.mark.slow
 def test_the_body_is_what_the_sdk_itself_would_send(server):
     server.script(WIRE.text("ok"), WIRE.text("ok"))
     history = (*HELLO.history, THOUGHT, CALL, RESULT, Entry("user", "And?"))

@@ -353,6 +353,7 @@ def test_a_wrong_key_is_named_with_its_variable(server: Faithful):
         drained(provider.stream(HELLO))
 
 
+@pytest.mark.slow
 def test_the_key_is_shown_nowhere(server: Faithful, caplog):
     caplog.set_level("DEBUG")
     server.script(

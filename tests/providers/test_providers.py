@@ -133,6 +133,7 @@ def messages_of(body: Any) -> Any:
     return body["messages"] if "messages" in body else body["input"]
 
 
+@pytest.mark.slow
 def test_certificates_are_read_once_for_all_models(
     server, dialect, monkeypatch, tmp_path
 ):
@@ -541,6 +542,7 @@ def test_the_body_is_what_the_openai_sdk_itself_would_send(server):
     assert server.requests[-1].body == ours
 
 
+@pytest.mark.slow
 def test_the_body_is_what_the_anthropic_sdk_itself_would_send(server):
     ours = sent_body(server, provider_at(server, "anthropic"), REQUEST)
     server.script(DIALECTS["anthropic"].text("ok"))
@@ -773,6 +775,7 @@ def test_effort_in_the_words_of_chat_completions(server, effort):
         assert body["reasoning_effort"] == {"off": "none"}.get(effort, effort)
 
 
+@pytest.mark.slow
 def test_a_request_may_have_its_own_patience(server, dialect):
     """As slow servers need; the provider's default is five minutes."""
     server.script(Response(ending="silence"))
@@ -797,6 +800,7 @@ def test_the_limit_has_the_name_its_server_knows(base_url, field):
     assert provider._extra_body(request)[field] == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_fault_becomes_one_clear_line_without_the_key(server, dialect, name):
     _, error_class, words = FAULTS[name]
@@ -994,6 +998,7 @@ def test_a_key_function_that_fails_is_named(server, provider, dialect):
     assert broken.info().window is None
 
 
+@pytest.mark.slow
 def test_the_key_shows_in_nothing_printed(server, provider, dialect, caplog):
     caplog.set_level("DEBUG")
     sent_body(server, provider, HELLO)
@@ -1569,6 +1574,7 @@ def broken(dialect: Dialect) -> Response:
     return replace(begun(dialect), ending="cut")
 
 
+@pytest.mark.slow
 def test_a_stream_that_nobody_reads_is_asked_for_again(server, provider, dialect):
     random.seed(SHORT_WAIT_SEED)
     server.script(broken(dialect), dialect.text("Hello", " there"))
@@ -1580,6 +1586,7 @@ def test_a_stream_that_nobody_reads_is_asked_for_again(server, provider, dialect
     assert len(server.requests) == 2
 
 
+@pytest.mark.slow
 def test_what_had_arrived_in_the_last_attempt_is_kept(server, provider, dialect):
     server.script(*[broken(dialect)] * 2)
     request = replace(HELLO, options={"attempts": 2})
@@ -1590,6 +1597,7 @@ def test_what_had_arrived_in_the_last_attempt_is_kept(server, provider, dialect)
     assert isinstance(error, ProviderError)
 
 
+@pytest.mark.slow
 def test_stop_keeps_what_had_arrived_for_nobody(server, provider, dialect):
     server.script(replace(begun(dialect), ending="stall"))
     stop = threading.Event()

@@ -234,6 +234,7 @@ def anthropic_tells(limit: int, left: float) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tells", [openai_tells, anthropic_tells])
 def test_requests_wait_for_the_tokens_that_headers_say_are_left(tells):
     """Where nothing is told, each third request of the first hundred is refused."""
@@ -278,6 +279,7 @@ def test_all_agents_of_a_server_share_its_limiter(server):
     assert one.limiter is not OpenAIProvider("m", base_url="http://127.0.0.1:1").limiter
 
 
+@pytest.mark.slow
 def test_after_the_last_allowed_request_the_next_waits_for_the_reset(server):
     spent = {
         "Content-Type": "text/event-stream",

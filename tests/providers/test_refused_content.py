@@ -201,6 +201,7 @@ def said(text: str) -> Any:
     return {"type": "text", "text": ""}, [{"type": "text_delta", "text": text}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_named", [True, False])
 def test_thinking_of_another_model_leaves_the_request(serving, is_named):
     opus = serving("anthropic", has_own_thinking("opus", is_named=is_named))
@@ -326,6 +327,7 @@ def shot() -> bytes:
     return png()
 
 
+@pytest.mark.slow
 def test_rows_of_many_agents_share_what_was_learned(serving):
     wire = DIALECTS["openai"]
 
@@ -371,7 +373,6 @@ def test_a_summary_in_the_background_leaves_the_same_out(serving):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [7, 8])
 def test_no_turn_fails_however_models_are_switched(seed: int):
-    """A short form of `benchmarks/switches.py`."""
     _, refused, _, failures = switched(seed, 25)
     assert failures == []
     assert refused

@@ -153,6 +153,7 @@ def test_a_server_that_is_slow_to_begin_may_have_longer_than_its_pauses():
     server.close()
 
 
+@pytest.mark.slow
 def test_a_pause_within_an_answer_is_measured_by_the_shorter_timeout(server):
     begun = DIALECTS["openai"].text("Hi.", " All.").after(1)
     server.script(Response(begun.events, ending="stall"))

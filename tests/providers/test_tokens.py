@@ -22,6 +22,7 @@ from nbchat.providers.tokens import (
 from nbchat.testing import ScriptedProvider
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoding", "text", "expected"),
     [
@@ -99,6 +100,7 @@ def test_a_copy_of_a_counter_shares_its_vocabulary():
     )
 
 
+@pytest.mark.slow
 def test_a_text_of_a_million_characters_is_counted_whole_and_a_longer_one_by_a_sample():
     counter = TokenCounter()
     words = "word " * 200_000

@@ -235,6 +235,7 @@ def test_sums_of_a_block_have_their_limits_above_and_below() -> None:
     assert "<munderover>" in (mathml(r"\sum_{i=1}^n i", is_block=True) or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["x", "[", "|", r"\sum_a^b", "x_", r"\text{a}", "&"])
 def test_the_longest_formula_takes_little_time_and_space(unit: str) -> None:
     latex = (unit * LATEX_LIMIT)[:LATEX_LIMIT]

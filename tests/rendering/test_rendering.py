@@ -390,6 +390,7 @@ LINKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LINKS)
 def test_40000_characters_of_addresses_are_rendered_in_a_moment(kind):
     markdown_html("once http://a")  # patterns are compiled at first use

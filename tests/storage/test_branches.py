@@ -92,6 +92,7 @@ def test_each_version_is_another_text_at_its_position(seed):
         assert differing - {None} == {each.position for each in found}
 
 
+@pytest.mark.slow
 def test_an_edited_message_is_a_branch_after_a_restart_too(store):
     agent, commands = agent_of(store), Commands(store)
     for text in ("one", "two", "three"):
@@ -125,6 +126,7 @@ def test_a_conversation_is_listed_once_under_the_title_of_its_family(store):
     assert {info.title for info in store.sessions()} == {"Returns", "apart"}
 
 
+@pytest.mark.slow
 def test_branches_are_deleted_together_when_asked_for(store):
     agent, commands = agent_of(store), Commands(store)
     agent.ask("one")
@@ -146,6 +148,7 @@ def test_the_current_session_is_not_deleted_as_a_branch(store):
     assert reply.text == "Deleted session first."
 
 
+@pytest.mark.slow
 def test_redact_removes_a_text_from_the_branches_too(store):
     agent, commands = agent_of(store), Commands(store)
     agent.ask("the code is 4242-9999")
@@ -156,6 +159,7 @@ def test_redact_removes_a_text_from_the_branches_too(store):
         assert "4242" not in repr(list(store.load(name).transcript))
 
 
+@pytest.mark.slow
 def test_redact_removes_a_text_from_the_logs_of_all_branches(store, tmp_path):
     settings = NbChat(log_folder=str(tmp_path / "logs"))
     agent, commands = agent_of(store), Commands(store, settings)
@@ -170,6 +174,7 @@ def test_redact_removes_a_text_from_the_logs_of_all_branches(store, tmp_path):
     assert not any("4242" in log.read_text() for log in logs)
 
 
+@pytest.mark.slow
 def test_damaged_ancestors_make_a_session_of_its_own(store, tmp_path):
     agent, commands = agent_of(store), Commands(store)
     agent.ask("one")

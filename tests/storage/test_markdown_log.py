@@ -53,6 +53,7 @@ def test_only_its_user_can_read_the_file(store, tmp_path):
     assert file.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 def test_the_file_shows_compactions_and_their_undo(store, tmp_path):
     agent = logging_agent(store, tmp_path / "logs", says("word " * 300), STORY)
     agent.ask("Good day.")
@@ -127,6 +128,7 @@ def test_each_session_of_a_chat_has_its_own_file(store, tmp_path):
     assert "Another day." in "".join(files.values())
 
 
+@pytest.mark.slow
 def test_the_log_of_a_deleted_session_is_deleted_and_nothing_else(store, tmp_path):
     folder = tmp_path / "logs"
     agent = logging_agent(store, folder, says("One."), says("Two."))

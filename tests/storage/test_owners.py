@@ -48,6 +48,7 @@ def saved(
     return session
 
 
+@pytest.mark.slow
 def test_an_owner_reaches_no_session_and_no_setting_of_another(url):
     ann, bob = (SessionStore(url, owner=each) for each in ("ann", "bob"))
     session = saved(ann, "s", SECRET)

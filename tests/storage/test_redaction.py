@@ -79,6 +79,7 @@ def told(store: SessionStore, folder: str = "") -> Agent:
     return agent
 
 
+@pytest.mark.slow
 def test_redact_removes_a_text_everywhere_and_the_chat_continues(store, tmp_path):
     log = tmp_path / "logs"
     agent = told(store, str(log))
@@ -112,6 +113,7 @@ CUT = "zq77-" * 60
 """Longer than what stands of an answer before a short message, and of a result."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["single-summary", "tiered", "extractive"])
 def test_redact_removes_copies_that_hold_only_a_part_of_the_text(store, policy):
     """An answer's end before a short message, a result's beginning, a cut document."""
@@ -404,6 +406,7 @@ def in_files(file: Path, needle: str = "HARBOUR") -> list[str]:
     return found.stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["redact", "delete"])
 def test_what_another_reader_keeps_in_the_log_is_said_and_erased_at_the_next_start(
     how, tmp_path, monkeypatch
@@ -451,6 +454,7 @@ def test_a_reader_is_waited_for_some_seconds(tmp_path):
     store.close()
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_while_erasing_leaves_a_mark_for_the_next(tmp_path):
     file = tmp_path / "s.db"
     script = (
@@ -474,6 +478,7 @@ def test_a_process_that_dies_while_erasing_leaves_a_mark_for_the_next(tmp_path):
     store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["redact", "delete"])
 def test_a_database_that_is_read_only_says_so_and_claims_nothing(how, tmp_path):
     file = tmp_path / "s.db"

@@ -162,6 +162,7 @@ def test_a_word_that_most_messages_have_finds_each_session(store):
     assert all("toner" in info.snippet for info in store.sessions(query="toner"))
 
 
+@pytest.mark.slow
 def test_new_sessions_and_messages_are_found_and_deleted_ones_are_not(store):
     first, second = (agent_in(store, *[says("ok")] * 3) for _ in range(2))
     first.ask("the printer")
@@ -216,6 +217,7 @@ def test_after_a_compaction_the_view_and_the_full_transcript_both_survive(store)
     assert again.compaction == agent.session.compaction
 
 
+@pytest.mark.slow
 def test_an_undone_compaction_stays_undone_after_loading(store):
     agent = agent_in(store, says(STORY), says("<summary>short</summary>"))
     agent.ask("first")
@@ -252,6 +254,7 @@ def test_a_changed_covered_entry_deactivates_its_summary(store, tmp_path):
     assert again.history == again.transcript
 
 
+@pytest.mark.slow
 def test_compactions_are_inactive_from_the_changed_entry_on_and_say_why(
     store, tmp_path
 ):
@@ -481,6 +484,7 @@ def test_a_kernel_that_was_interrupted_while_saving_continues(store):
     assert len(agent.session.pins) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -162,6 +162,7 @@ def test_an_unknown_name_is_reported_with_the_nearest_one():
     assert line.startswith("No variable named order. Did you mean orders?")
 
 
+@pytest.mark.slow
 def test_a_figure_and_a_picture_are_attached_as_pictures():
     figure = Figure()
     figure.subplots().plot([1, 2])
@@ -259,6 +260,7 @@ def test_a_file_that_is_too_large_is_sent_in_part(tmp_path: Path):
     assert "bytes omitted" in entry.arguments["data"]
 
 
+@pytest.mark.slow
 def test_large_tables_are_attached_as_shape_types_and_head(tmp_path: Path):
     frame = pd.DataFrame({"id": range(40_000), "city": ["Bergen"] * 40_000})
     frame.to_csv(tmp_path / "big.csv", index=False)
@@ -273,6 +275,7 @@ def test_large_tables_are_attached_as_shape_types_and_head(tmp_path: Path):
         assert len(text) < 2_000
 
 
+@pytest.mark.slow
 def test_gigabytes_take_no_longer_than_megabytes(tmp_path: Path):
     with (tmp_path / "huge.csv").open("wb") as file:
         file.write(b"id,city\n" + b"1,Bergen\n" * 200_000)
@@ -302,6 +305,7 @@ def test_a_file_that_is_not_an_image_is_refused(tmp_path: Path):
         load_attachments("@image:fake.png", Desk(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_figure_is_sent_at_the_largest_size_a_model_uses():
     figure = Figure(figsize=(60, 30))
     figure.subplots().plot([1, 2])

@@ -199,6 +199,7 @@ def test_texts_in_the_column_of_a_secret_are_hidden_everywhere():
     assert "hunter2" in describe_value(frame, is_raw=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [200_000, 200_001])
 def test_figures_are_exact_up_to_a_number_of_rows_and_say_so_above(rows: int):
     frame = pd.DataFrame(
@@ -219,6 +220,7 @@ def test_the_first_rows_of_a_long_table_are_its_first(make: Callable[[Any], obje
     assert [line.split() for line in first] == [[str(n), str(n * 2)] for n in range(5)]
 
 
+@pytest.mark.slow
 def test_ten_million_rows_are_described_at_once():
     wide = np.broadcast_to(np.arange(20.0), (10_000_000, 20))
     frame = pd.DataFrame(wide, columns=[f"c{n}" for n in range(20)], copy=False)

@@ -208,6 +208,7 @@ def test_a_time_is_shown_with_its_known_zone():
     assert "timezone.utc" in short_repr(datetime(2026, 1, 1, tzinfo=UTC))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     [

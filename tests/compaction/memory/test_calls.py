@@ -225,6 +225,7 @@ def test_values_that_look_alike_with_separators_inside_stay_apart():
     assert len(set(texts_of(one, two))) == 2
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_and_the_newest_calls_stay():
     ledger = Calls()
     for number in range(MOST_CALLS + 50):
@@ -257,6 +258,7 @@ def test_long_results_and_arguments_take_little_time(text: str):
     assert time.process_time() - began < 2
 
 
+@pytest.mark.slow
 def test_deeply_nested_arguments_are_read():
     value: Any = "x"
     for _ in range(100_000):

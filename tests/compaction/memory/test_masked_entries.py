@@ -114,6 +114,7 @@ def test_a_word_that_was_a_password_once_stays_elsewhere(policy):
     assert "password: Hamburg4711" not in record.summary
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("place", [answered, said, pasted])
 def test_the_words_for_a_hidden_value_are_no_value(policy, place):

@@ -88,6 +88,7 @@ def test_what_one_part_leaves_the_others_take_by_their_shares():
     assert given["records"] == int(1_000 * SHARES["records"] / total)
 
 
+@pytest.mark.slow
 @given(
     st.integers(-50, 5_000),
     st.dictionaries(st.sampled_from([*SHARES]), st.integers(0, 9_000)),
@@ -101,6 +102,7 @@ def test_no_part_gets_more_than_it_needs_and_all_no_more_than_there_is(room, nee
         assert given == needed
 
 
+@pytest.mark.slow
 def test_words_leave_room_for_the_rest_where_tools_were_used_and_take_all_else():
     with_tools = memory(desk(200), 2_000)
     assert 0.4 * 2_000 < tokens(with_tools, "words") <= 0.75 * 2_000
@@ -117,6 +119,7 @@ def test_what_words_leave_is_for_the_answers_and_the_calls():
     assert tokens(found) > 0.8 * 2_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [-5, 0, 10, 40, 80, 200, 900, 3_000])
 @pytest.mark.parametrize("said", [desk(3), desk(90), talk(3), talk(90)])
 def test_a_memory_is_never_larger_than_its_allowance(budget: int, said: list[Entry]):
@@ -128,6 +131,7 @@ def test_a_memory_is_never_larger_than_its_allowance(budget: int, said: list[Ent
     assert tokens(found) <= max(budget, 0)
 
 
+@pytest.mark.slow
 def test_a_memory_does_not_end_with_a_title_that_nothing_follows():
     for budget in range(0, 1_500, 50):
         lines = [line.text for line in memory(desk(40), budget).lines]
@@ -169,6 +173,7 @@ def test_every_line_tells_where_it_is_from():
             assert said[line.position].content in line.text
 
 
+@pytest.mark.slow
 def test_what_found_no_room_is_counted_with_its_positions():
     found = memory(desk(200), 600)
     shown = {line.position for line in found.lines if line.part == "words"}
@@ -208,6 +213,7 @@ def test_the_calls_of_recall_are_no_work_and_no_use():
 # Reading
 
 
+@pytest.mark.slow
 def test_reading_what_is_new_gives_the_same_memory_as_reading_all_at_once():
     said = [*desk(12), *talk(6), *desk(20)]
     for step in (1, 3, 7, 50):

@@ -186,6 +186,7 @@ def test_names_of_ids(name: str, *, expected: bool):
     assert is_id(name) is expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -95,6 +95,7 @@ def test_a_rule_is_listed_once():
     assert len(texts) <= 2
 
 
+@pytest.mark.slow
 def test_a_hostile_summary_takes_linear_time():
     quotes = "\n".join(f'- "{"a" * 1_000} {n}"' for n in range(500))
     assert found(quotes, *(user("b" * 5_000) for _ in range(20))) == []

@@ -45,6 +45,7 @@ def test_code_with_equal_commas_is_no_table():
     assert "rows omitted" not in shortened(code, COUNT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -207,6 +207,7 @@ def test_any_text_gets_smaller_or_stays(text: str, mark: str):
     assert short == whole or COUNTER.count(short) < COUNTER.count(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

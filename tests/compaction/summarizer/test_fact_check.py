@@ -206,6 +206,7 @@ def test_what_the_summaries_before_covered_is_a_source():
     assert check_facts("W923 costs 823.25.", index).names == ["W923"]
 
 
+@pytest.mark.slow
 def test_the_answers_of_recorded_agents_are_true_but_for_what_they_computed():
     computed = {"$207", "$216", "$236", "$121.20"}
     """Three sums, one of them wrong, and the difference of two records."""
@@ -229,6 +230,7 @@ def test_an_honest_summary_gets_no_mark(number: int):
     assert check_facts(STORIES[number], index).names == []
 
 
+@pytest.mark.slow
 def test_a_summary_of_1000_words_is_checked_against_30_000_tokens_soon():
     entries, size = [], 0
     for entry in (entry for run in read_trajectories() for entry in run.entries):
@@ -258,6 +260,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_no_text_breaks_the_audit_or_holds_it_up(text: str):
     began = CpuTime()

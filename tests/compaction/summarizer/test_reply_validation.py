@@ -166,6 +166,7 @@ def test_a_summary_that_would_not_pay_is_refused(story: int, entry: int, code: s
     check_size(500, 900, replaced_tokens=1_000, largest_tokens=900)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [*"<`{ \n\tx*", "<think>", "<summary>", "</summary>", "```\n", "<|", "\n\t", "用"],
@@ -179,6 +180,7 @@ def test_the_gates_answer_in_time_whatever_they_are_given(unit: str):
     assert began.spent() < 2
 
 
+@pytest.mark.slow
 @given(st.text(alphabet="<>/sumarythink`\n x", max_size=80))
 def test_all_that_is_read_as_a_summary_was_between_its_tags(text: str):
     try:

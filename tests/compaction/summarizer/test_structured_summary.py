@@ -73,6 +73,7 @@ def test_values_of_other_shapes_are_read_too():
     assert facts == "## Key facts\n- id: W1; state: sent\n- 7"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["{", "[{", '{"a":'])
 def test_brackets_without_end_take_no_time(piece):
     began = CpuTime()

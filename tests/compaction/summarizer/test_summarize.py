@@ -194,6 +194,7 @@ def test_in_the_shared_shape_invented_values_are_named_too():
     assert len(asked_for_a_summary(again.provider)) == 2
 
 
+@pytest.mark.slow
 def test_the_system_prompt_and_the_kept_messages_are_sources():
     told = says("<summary>Refunds up to 4,711.20 are allowed; W9 is next.</summary>")
     agent = Agent(
@@ -346,6 +347,7 @@ def test_after_two_refused_plain_requests_comes_a_shared_one():
     assert shapes == [False, False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("each", "keep"), in_turn(TRAJECTORIES[::3], [0, 3]))
 def test_a_shared_request_is_legal_on_both_wires(each: Trajectory, keep: int):
     """Modes 12 and 25: calls come with tools, and a user speaks last."""
@@ -439,6 +441,7 @@ def test_the_second_model_continues_where_the_first_has_failed():
     assert "Message 7." in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trigger", ["manual", "cumulative", "window"])
 def test_whatever_fails_the_number_of_requests_is_bounded(trigger: str):
     session = chat(*(f"Message {n}. {LONG}" for n in range(45)))
@@ -497,6 +500,7 @@ def test_a_conversation_over_the_window_is_summarized_in_parts_with_progress():
         assert (earlier in text) == (number > 0)
 
 
+@pytest.mark.slow
 def test_a_summary_of_a_part_is_whole_in_the_next_request_where_it_fits():
     session = chat(*(f"Message {n}. {LONG}" for n in range(64)))
     met = "\n".join(f"They then went on and met {name} there." for name in NAMES)
@@ -587,6 +591,7 @@ def test_a_part_whose_answer_is_refused_is_asked_for_once_more():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("each", "window"), in_turn(TRAJECTORIES[::2], [2_000, 4_000, 8_192])
 )
@@ -627,6 +632,7 @@ ROLES = st.sampled_from(["user", "assistant", "call", "tool"])
 TEXTS = st.text(max_size=40) | st.integers(1, 900).map(lambda n: "word " * n)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(ROLES, TEXTS), min_size=1, max_size=20), st.integers(80, 900))
 def test_any_conversation_goes_into_few_parts_that_fit(said, room):
     entries = [an_entry(role, text, n) for n, (role, text) in enumerate(said)]
@@ -767,6 +773,7 @@ def bad_response(kind: str, name: str, *, in_pieces: bool) -> Response:
     return dialect.text(*pieces, stop=stop)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "in_pieces"),
     [("openai", True), ("anthropic", False)],

@@ -64,6 +64,7 @@ def summary_calls(provider: ScriptedProvider) -> int:
 # What automatic compaction costs where it cannot help.
 
 
+@pytest.mark.slow
 def test_an_overhead_only_the_server_sees_costs_two_summaries_in_fifty_turns():
     """Gate C4: the meter would fire at every turn."""
     provider = chatting(overhead=6_000)
@@ -77,6 +78,7 @@ def test_an_overhead_only_the_server_sees_costs_two_summaries_in_fifty_turns():
     assert "\n" not in notice
 
 
+@pytest.mark.slow
 def test_tools_that_outgrow_the_threshold_cost_one_notice_and_no_summary():
     """Gate C4, where the overhead is known: a smaller window after a change of model."""
     provider = chatting()
@@ -92,6 +94,7 @@ def test_tools_that_outgrow_the_threshold_cost_one_notice_and_no_summary():
     assert "is paused until" in skipped.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens_each_turn", [60, 600])
 @pytest.mark.parametrize("policy", ["single-summary", "auto"])
 def test_a_model_that_never_writes_a_summary_is_asked_less_and_less_often(
@@ -559,6 +562,7 @@ class CountingCounter(TokenCounter):
         return super().count_entry(entry)
 
 
+@pytest.mark.slow
 def test_auto_runs_through_the_agent_and_names_its_price():
     provider = chatting()
     agent = Agent(provider, engine=CompactionEngine(policy="auto"))

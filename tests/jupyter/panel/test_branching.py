@@ -51,6 +51,7 @@ def test_what_was_pasted_into_a_message_stays_known_when_the_message_is_edited(p
     assert pasted_texts(panel.session.transcript[panel.session.last_prompt]) == [order]
 
 
+@pytest.mark.slow
 def test_a_branch_has_a_button_back_to_the_original(panel):
     panel.edit_message(2, "other")
     items = [item["html"] for item in panel.snapshot()["items"]]

@@ -54,6 +54,7 @@ SLOW = says("word " * 1_000, delay_seconds=0.005)
 RECORD = Compaction("c1", 0, 2, "<summary>S</summary>", 5_000, 500, committed_at=2)
 
 
+@pytest.mark.slow
 def test_every_message_is_in_the_protocol_and_has_no_id(
     panel_with: MakePanel,
 ) -> None:
@@ -267,6 +268,7 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 def test_interrupting_wait_stops_the_answer(
     panel_with: MakePanel, interruptible: None
 ) -> None:
@@ -279,6 +281,7 @@ def test_interrupting_wait_stops_the_answer(
     assert panel.session.transcript[-1].is_incomplete
 
 
+@pytest.mark.slow
 def test_a_closed_panel_is_collected_with_its_agent() -> None:
     agent = Agent(ScriptedProvider(says("Hi.")))
     panel = ChatUI(agent)

@@ -126,6 +126,7 @@ def test_the_outlook_says_when_a_compaction_is_due_and_changes_nothing():
     assert told(agent)["outlook"] == agent.engine.should_compact(agent.session).reason
 
 
+@pytest.mark.slow
 def test_the_query_on_another_thread_loses_no_entry():
     agent = agent_with(says("hello", tokens=900))
     agent.ask("hi")

@@ -40,6 +40,7 @@ def positions(page: dict[str, Any]) -> list[int | None]:
     return [item["position"] for item in page["items"]]
 
 
+@pytest.mark.slow
 def test_history_has_pages_from_the_newest_backwards() -> None:
     session = Session([("user", f"question {n}") for n in range(250)])
     newest = shown_page(session)
@@ -113,6 +114,7 @@ def test_history_says_how_the_model_sees_each_message() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 100, 149, 150, 151, 250])
 def test_a_compaction_is_on_exactly_one_page(place: int) -> None:
     record = Compaction("c1", 0, place, "<summary>S</summary>", committed_at=place)

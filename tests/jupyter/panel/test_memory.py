@@ -59,6 +59,7 @@ def test_without_a_compaction_there_is_nothing_to_remember() -> None:
         memory_view(Agent(ScriptedProvider(), session=Session(SAID)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 3])
 def test_no_line_of_an_analysts_memory_is_a_bare_number_or_type(number: int) -> None:
     policy = replace(PRESETS["single-summary"], summarizer="extractive")

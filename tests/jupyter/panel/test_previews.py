@@ -225,6 +225,7 @@ def text_sent(shown: Previews, message: str, key: str) -> str:
     return str(entry.arguments["data"])
 
 
+@pytest.mark.slow
 def test_a_long_table_is_sent_as_a_description_or_whole(
     agent: Agent, tmp_path: Path
 ) -> None:
@@ -246,6 +247,7 @@ def test_a_long_table_is_sent_as_a_description_or_whole(
     assert short["other"] == ""
 
 
+@pytest.mark.slow
 def test_a_long_text_asks_and_can_be_sent_as_a_description(
     agent: Agent, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ def test_the_schema_is_made_from_the_classes() -> None:
     ), hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", FROM_VIEWS, ids=lambda each: whole(each)["type"])
 def test_the_kernel_accepts_the_messages_of_the_schema_and_no_others(
     schema: dict[str, Any],

@@ -53,6 +53,7 @@ def test_an_answer_streamed_in_any_pieces_has_the_same_item(
     assert view.live == {}
 
 
+@pytest.mark.slow
 def test_streamed_blocks_are_not_sent_again() -> None:
     text = "".join(f"Paragraph {number} of many.\n\n" for number in range(200))
     state = PanelState()

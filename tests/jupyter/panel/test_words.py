@@ -30,6 +30,7 @@ TEXT = re.compile(r'"([^"\n]* [^"\n]*)"|`([^`]* [^`]*)`')
 """A string of several words: what a person reads, not what the program compares."""
 
 
+@pytest.mark.slow
 def test_the_front_end_says_compact_exclude_and_message() -> None:
     texts = [
         (file.name, "".join(found))
