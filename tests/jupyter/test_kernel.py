@@ -1,12 +1,53 @@
 """%%chat in a real kernel: interrupts, restarts, and what a saved output holds."""
 
+import os
 import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kernels import Kernel
+
+NEW = """
+import os
+from IPython import get_ipython
+os.environ.clear()
+os.environ.update({environment})
+get_ipython().run_line_magic("unload_ext", "nbchat")
+get_ipython().reset()
+"""
+"""Ends the chat, is another notebook, and counts cells from 1 again."""
 
 SCRIPT = """
 from nbchat.testing import ScriptedProvider, says
 agent = %chat agent
 agent.use(ScriptedProvider({lines}))
 """
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Kernel]:
+    running = Kernel("shared.ipynb")
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def kernel(started: Kernel, tmp_path: Path) -> Kernel:
+    """A kernel as good as new, which must outlive the test."""
+    environment = {**os.environ, "JPY_SESSION_NAME": f"{tmp_path.name}.ipynb"}
+    started.run(NEW.format(environment=environment), silent=True)
+    assert started.run("%load_ext nbchat") == ""
+    return started
+
+
+@pytest.fixture
+def own_kernel(tmp_path: Path) -> Iterator[Kernel]:
+    """A kernel that the test may restart."""
+    running = Kernel(f"{tmp_path.name}.ipynb")
+    assert running.run("%load_ext nbchat") == ""
+    yield running
+    running.close()
 
 
 def test_the_interrupt_button_ends_an_answer_and_keeps_what_had_arrived(kernel):
@@ -23,20 +64,20 @@ def test_the_interrupt_button_ends_an_answer_and_keeps_what_had_arrived(kernel):
     assert kernel.run("%%chat\ngo on").startswith("fine")
 
 
-def test_a_session_continues_after_the_kernel_was_restarted(kernel):
-    kernel.run(SCRIPT.format(lines="says('I am well.')"))
-    kernel.run("%%chat\nhow are you?")
-    kernel.restart()
-    kernel.run("%load_ext nbchat")
-    kernel.run("session = %chat session")
-    shown = kernel.run("[entry.content for entry in session.transcript]")
+def test_a_session_continues_after_the_kernel_was_restarted(own_kernel):
+    own_kernel.run(SCRIPT.format(lines="says('I am well.')"))
+    own_kernel.run("%%chat\nhow are you?")
+    own_kernel.restart()
+    own_kernel.run("%load_ext nbchat")
+    own_kernel.run("session = %chat session")
+    shown = own_kernel.run("[entry.content for entry in session.transcript]")
     assert shown == "['how are you?', 'I am well.']"
 
 
-def test_what_was_set_for_a_session_holds_after_the_kernel_was_restarted(kernel):
-    kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'sk-test'")
-    kernel.run(SCRIPT.format(lines="says('I am well.')"))
-    kernel.run("%%chat\nhow are you?")
+def test_what_was_set_for_a_session_holds_after_the_kernel_was_restarted(own_kernel):
+    own_kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'sk-test'")
+    own_kernel.run(SCRIPT.format(lines="says('I am well.')"))
+    own_kernel.run("%%chat\nhow are you?")
     for line in (
         "/policy token-window",
         "/model openai:gpt-5-mini",
@@ -45,18 +86,18 @@ def test_what_was_set_for_a_session_holds_after_the_kernel_was_restarted(kernel)
         "/set max_output_tokens 900 for openai",
         "/set window 90000 for openai:gpt-5-mini",
     ):
-        assert "unknown" not in kernel.run(f"%chat {line}")
+        assert "unknown" not in own_kernel.run(f"%chat {line}")
     state = (
         "agent = %chat agent\nengine = agent.engine\n"
         "(agent.provider.name, engine.policy.name, agent.options['attempts'], "
         "engine.policy.meter, agent.max_output_tokens, engine.tracker.info.window)"
     )
     kept = "('openai:gpt-5-mini', 'token-window', 7, 'off', 900, 90000)"
-    assert kernel.run(state).endswith(kept)
-    kernel.restart()
-    kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'sk-test'")
-    kernel.run("%load_ext nbchat")
-    assert kernel.run(state).endswith(kept)
+    assert own_kernel.run(state).endswith(kept)
+    own_kernel.restart()
+    own_kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'sk-test'")
+    own_kernel.run("%load_ext nbchat")
+    assert own_kernel.run(state).endswith(kept)
 
 
 def test_a_failed_turn_shows_one_line_and_no_traceback(kernel):

@@ -43,9 +43,12 @@ class Kernel:
         self.client.start_channels()
         self.client.wait_for_ready(timeout=60)
 
-    def run(self, code: str, *, interrupt_on: str = "") -> str:
-        """All text a cell shows; the kernel is interrupted when it shows a certain one."""
-        request = self.client.execute(code)
+    def run(self, code: str, *, interrupt_on: str = "", silent: bool = False) -> str:
+        """All text a cell shows; the kernel is interrupted when it shows a certain one.
+
+        A silent one counts as no cell.
+        """
+        request = self.client.execute(code, silent=silent)
         parts: dict[str, str] = {}
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:

@@ -11,16 +11,27 @@ BY_FILE = (
     "tests/agent/test_live_output.py",
     "tests/agent/test_mcp.py",
     "tests/agent/test_telemetry.py",
+    "tests/jupyter/test_kernel.py",
+    "tests/jupyter/test_notebook_mcp.py",
     "tests/jupyter/test_server.py",
-    "tests/providers/test_llama_cpp.py",
-    "tests/providers/test_local.py",
+    "tests/storage/test_large.py",
     "tests/storage/test_migrations.py",
     "tests/storage/test_owners.py",
     "tests/storage/test_postgres.py",
+    "tests/storage/test_redaction.py",
     "tests/test_architecture.py",
+    "tests/test_docs.py::test_the_",
     "tests/test_package.py",
 )
-"""One process runs all tests of such a file: they share what is slow to start."""
+"""One process runs all such tests of a file: they share what is slow to start."""
+
+EMBEDDED = (
+    "tests/providers/test_connect.py::test_a_real_llama",
+    "tests/providers/test_llama_cpp.py",
+    "tests/providers/test_local.py",
+    "tests/providers/test_openai_responses.py::test_a_real_llama",
+)
+"""One process runs all of these: they share the embedded model."""
 
 
 class Shares(LoadScopeScheduling):
@@ -32,6 +43,8 @@ class Shares(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(TOGETHER):
             return "together"
+        if nodeid.startswith(EMBEDDED):
+            return "embedded"
         return nodeid.partition("::")[0] if nodeid.startswith(BY_FILE) else nodeid
 
     @staticmethod
