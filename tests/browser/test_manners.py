@@ -62,7 +62,7 @@ def test_nothing_jumps_while_an_answer_streams_and_ends_and_latest_goes_to_it(
     expect(panel.locator(".nbc-live p").nth(60)).to_be_attached()
     assert page.evaluate("window.watch.disconnect(), window.jumps") == []
     scroller.hover()
-    page.mouse.wheel(0, -600)
+    page.mouse.wheel(0, -12)
     jump = panel.get_by_role("button", name="Latest")
     expect(jump).to_be_visible()
     place = scroller.evaluate(PLACE)

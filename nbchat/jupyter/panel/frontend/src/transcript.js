@@ -17,6 +17,7 @@ import { streamOf } from "./stream.js";
 
 const NEAR_BOTTOM_PIXELS = 40;
 const NEAR_TOP_PIXELS = 800; // where earlier messages are requested
+const JUMP_PIXELS = 40; // of its button, with the gap below
 const MANY_BLOCKS = 50; // then blocks out of sight get no layout
 
 /** @typedef {Protocol.Item & Pick<Protocol.ItemOperation, "streamed">} ShownItem */
@@ -47,6 +48,7 @@ export class Transcript {
       const note = (/** @type {Event} */ event) => pressedIn(event, "button") || (this.movedAt = Date.now());
       scroller.addEventListener(name, note, { passive: true });
     }
+    panel.parts.scroller.addEventListener("wheel", (event) => this.onWheel(event), { passive: true });
   }
 
   get isEmpty() {
@@ -287,6 +289,7 @@ export class Transcript {
 
   keepAtBottom() {
     const { scroller } = this.panel.parts;
+    this.isPinned &&= !this.isGoingUp;
     if (this.isPinned) {
       scroller.scrollTop = scroller.scrollHeight;
       this.showBeginning();
@@ -314,8 +317,10 @@ export class Transcript {
   drawJump() {
     const { scroller, jump, log } = this.panel.parts;
     const decision = log.querySelector("[data-ticket] .nbc-decision");
-    const isBelow = decision && decision.getBoundingClientRect().bottom > scroller.getBoundingClientRect().bottom + 1;
-    const isAbove = decision && !isBelow && decision.getBoundingClientRect().top < scroller.getBoundingClientRect().top;
+    const [inner, outer] = [decision, scroller].map((each) => each?.getBoundingClientRect() ?? new DOMRect());
+    // Not over buttons that are in sight
+    const isBelow = decision && inner.top > outer.bottom - JUMP_PIXELS;
+    const isAbove = decision && inner.bottom < outer.top + JUMP_PIXELS;
     jump.textContent = decision ? "Waiting for you" : "Latest";
     jump.hidden = decision ? !(isBelow || isAbove) : this.isPinned;
     jump.toggleAttribute("data-up", Boolean(isAbove));
@@ -334,16 +339,34 @@ export class Transcript {
     this.isHeld = true;
   }
 
+  get isByUser() {
+    return Date.now() - this.movedAt < MOVING_MILLISECONDS;
+  }
+
+  get below() {
+    const { scroller } = this.panel.parts;
+    return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
+  }
+
+  // A person reads, however little it is as yet: what streams in doesn't take them back.
+  get isGoingUp() {
+    return this.isByUser && this.panel.parts.scroller.scrollTop < this.top && this.below > 1;
+  }
+
+  // The page scrolls a moment later, and text may come before it has.
+  /** @param {WheelEvent} event */
+  onWheel({ deltaY, ctrlKey }) {
+    if (deltaY < 0 && !ctrlKey && this.isLong) this.isPinned = false;
+  }
+
   onScroll() {
     const { scroller } = this.panel.parts;
-    const isByUser = Date.now() - this.movedAt < MOVING_MILLISECONDS;
-    if (this.isHeld && !isByUser) {
+    if (this.isHeld && !this.isByUser) {
       this.drawJump();
       return;
     }
-    const below = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
     // What came since, or a box that grew, is no scrolling up; a held card is read on.
-    if (below < NEAR_BOTTOM_PIXELS) this.isPinned = true;
+    if (this.below < NEAR_BOTTOM_PIXELS && !this.isGoingUp) this.isPinned = true;
     else if (this.isHeld || scroller.scrollTop < this.top) this.isPinned = false;
     this.top = scroller.scrollTop;
     this.drawJump();
