@@ -395,7 +395,7 @@ class ChatRunner:
                 if self._is_closed:
                     break
         except NbchatError as error:  # an attachment is missing, or a cell was quicker
-            self._send(TurnFailed(str(error)))
+            self._send(TurnFailed(str(error), error))
             self._send(MessagesReturned((job.label,), job.position))
 
     def _run_here(self, job: Job) -> Generator[ChatEvent, None, None]:

@@ -538,4 +538,5 @@ def _not_stored(name: str) -> str:
             f"/set can't store {name}. Use %config NbChat.{name} = ... or "
             f"{TABLE[name].variable}."
         )
-    return unknown_setting(name, known=MODEL_SETTINGS)
+    listed = "/settings lists them all."
+    return unknown_setting(name, known=MODEL_SETTINGS, listed=listed)

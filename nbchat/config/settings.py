@@ -390,11 +390,16 @@ MODEL_SETTINGS = tuple(row.name for row in TABLE.values() if row.scope == "model
 """Settings that `/set` can store."""
 
 
-def unknown_setting(*names: str, known: Iterable[str] = TABLE) -> str:
-    """One line about names that are not in the table, with the nearest ones."""
+def unknown_setting(
+    *names: str, known: Iterable[str] = TABLE, listed: str = ""
+) -> str:
+    """One line about names that are not in the table, with the nearest ones.
+
+    Without one it lists all, or says where they are `listed`.
+    """
     near = [each for name in names for each in get_close_matches(name, known, 1)]
     hint = f"Did you mean {' or '.join(near)}?"
-    hint = hint if near else f"Choose one of {', '.join(known)}."
+    hint = hint if near else listed or f"Choose one of {', '.join(known)}."
     return f"No setting named {', '.join(names)}. {hint}"
 
 

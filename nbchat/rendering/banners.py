@@ -249,12 +249,15 @@ def failure_html(
     can_continue: bool = False,
     key_of: str = "",
     server: str = "",
+    is_refusal: bool = False,
 ) -> str:
     """Render why a turn failed; the panel offers to try again or to continue.
 
     `key_of` is the provider whose key was refused, `server` one that did not get it.
+    A refusal is what a mistyped command gets: a line without the colour of failures.
     """
-    offer = " data-retry" if can_retry else ""
+    offer = " data-refusal" if is_refusal else ""
+    offer += " data-retry" if can_retry else ""
     offer += " data-continue" if can_continue else ""
     offer += f' data-key="{escaped(key_of)}"' if key_of else ""
     offer += f' data-server="{escaped(server)}"' if server else ""

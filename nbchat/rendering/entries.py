@@ -258,8 +258,9 @@ def text_html(text: str) -> str:
 
 
 def note_html(text: str) -> str:
-    """Render a command's output as preformatted text."""
-    return f'<pre class="nbc-note">{escaped(text)}</pre>'
+    """Render a command's output: a line as prose, several as preformatted text."""
+    kind = "pre" if "\n" in text else "p"
+    return f'<{kind} class="nbc-note">{escaped(text)}</{kind}>'
 
 
 def notice_line_html(text: str, details: str = "") -> str:

@@ -203,14 +203,14 @@ POLICIES = "policy can't be 'teired'. Choose one of single-summary, tiered, "
 
 REFUSED = {
     "/set attempts": "/set needs a name and a value",
-    "/set colour red": "No setting named colour. Choose one of policy, ",
+    "/set colour red": "No setting named colour. /settings lists them all.",
     "/set efort low": "No setting named efort. Did you mean effort?",
     "/set base_url http://x": "/set can't store base_url. Use %config NbChat.base_url",
     "/set attempts many": "attempts can't be 'many'. Use a whole number from 1 to 100",
     "/set window -1": "window can't be '-1'. Use a whole number of at least 1",
     "/set automatic maybe": "automatic can't be 'maybe'. Choose one of true, ask, false",
     "/set top_p 2": "top_p can't be '2'. Use a number from 0 to 1",
-    "/set keep 5": "No setting named keep. Choose one of policy, ",
+    "/set keep 5": "No setting named keep. /settings lists them all.",
     "/set policy teired": POLICIES,
     "/set policy teired for anthropic": POLICIES,
     "/set context_token_threshold 5": "system prompt and tools alone",

@@ -44,7 +44,7 @@ from nbchat.conversation.turn_costs import (
     usage_text,
 )
 from nbchat.conversation.turns import ends_with_answer, has_unfinished_turn
-from nbchat.errors import AuthenticationFailed, KeyWithheld
+from nbchat.errors import AuthenticationFailed, KeyWithheld, NbchatError
 from nbchat.rendering.arguments import with_invisibles_escaped
 from nbchat.rendering.banners import (
     cells_html,
@@ -675,7 +675,10 @@ def _has_no_answer(session: Session) -> bool:
 
 
 def _failure(event: TurnFailed, session: Session | None) -> str:
-    """Notice of a failed turn; text that had arrived may be continued."""
+    """Notice of a failed turn; text that had arrived may be continued.
+
+    A command that was refused before anything was asked is no failure.
+    """
     refused = event.error if isinstance(event.error, AuthenticationFailed) else None
     can_retry = session is not None and has_unfinished_turn(session.transcript)
     can_continue = (
@@ -685,6 +688,7 @@ def _failure(event: TurnFailed, session: Session | None) -> str:
         event.message,
         can_retry=can_retry,
         can_continue=can_continue,
+        is_refusal=not (can_retry or refused) and isinstance(event.error, NbchatError),
         key_of=refused.kind if refused else "",
         server=refused.server if isinstance(refused, KeyWithheld) else "",
     )
