@@ -434,7 +434,7 @@ class Commands:
         weights = found.removeprefix("local:")
         if name and weights in WEIGHTS and not is_fetched(weights):
             return _fetched(weights, stop)
-        return found
+        return f"This chat now uses {found}." if name else f"This chat uses {found}."
 
     def _policy(self, agent: Agent, name: str, _stop: Stop) -> str:
         """Choose a policy for this session; `/set policy` stores one for all."""
@@ -478,7 +478,7 @@ def _fetched(name: str, stop: Stop) -> Iterator[ChatEvent]:
         size = f"{fetched_megabytes(name)} of {WEIGHTS[name].megabytes} MB"
         yield Working(f"Downloading {name}: {size}, {time.monotonic() - began:.0f} s")
     fetching.result()
-    yield CommandReplied(f"local:{name}")
+    yield CommandReplied(f"This chat now uses local:{name}.")
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -465,8 +465,9 @@ def test_branch_sends_its_text_as_it_was_typed(commands):
 def test_the_model_can_be_changed_during_a_conversation(commands):
     agent = agent_for(commands, says("one"))
     agent.ask("first")
-    assert replied(commands(agent, "/model")) == "scripted:model"
-    assert replied(commands(agent, "/model local:smollm2")) == "local:smollm2"
+    assert replied(commands(agent, "/model")) == "This chat uses scripted:model."
+    said = replied(commands(agent, "/model local:smollm2"))
+    assert said == "This chat now uses local:smollm2."
     assert agent.engine.tracker.info.window == 8_192
     with pytest.raises(ConfigError, match="names no provider"):
         commands(agent, "/model gpt")
