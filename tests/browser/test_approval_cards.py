@@ -36,6 +36,10 @@ agent.use(ScriptedProvider(
 %chat
 """
 
+SCROLLED = """() => [...document.querySelectorAll(".jp-NotebookPanel:not(.lm-mod-hidden) *")]
+    .filter(each => each.scrollTop && !each.closest(".nbc"))
+    .map(each => each.scrollTop)"""
+
 
 def test_a_card_names_its_cell_and_can_be_denied_with_a_reason_edited_or_be_for_a_turn(
     open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
@@ -66,8 +70,16 @@ def test_a_card_names_its_cell_and_can_be_denied_with_a_reason_edited_or_be_for_
     expect(cells.nth(1).locator(".cm-content")).to_have_text("total = 40print(total)")
     is_idle(panel)
 
+    notebook.page.set_viewport_size({"width": 1280, "height": 500})
     say(panel, "Run it all.")
+    box = panel.locator(".nbc-input")
+    box.press_sequentially("a draft")
+    scrolled = notebook.page.evaluate(SCROLLED)
     expect(card).to_contain_text("and runs it")
-    card.get_by_role("button", name="Approve all of this turn").click()
+    approve = card.get_by_role("button", name="Approve all of this turn")
+    approve.evaluate("button => button.click()")
     expect(log).to_contain_text("I read: cell 2 of 2")
+    assert notebook.page.evaluate(SCROLLED) == scrolled != []  # while a person types
+    expect(box).to_have_value("a draft")
+    notebook.page.set_viewport_size({"width": 1280, "height": 900})
     expect(cells.nth(1).locator(".cm-content")).to_have_text("total = 6")

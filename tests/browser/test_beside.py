@@ -56,6 +56,17 @@ for name in ("R", "bash"):
     (folder / "kernel.json").write_text(json.dumps(spec))
 """
 
+FORBID = """
+import json
+from pathlib import Path
+from jupyter_core.paths import jupyter_config_dir
+site = Path(jupyter_config_dir(), "labconfig", "page_config.json")
+site.write_text(json.dumps({"disabledExtensions": {"jupyter-nbchat": True}}))
+"""
+"""As `jupyter labextension disable` does"""
+
+PERMIT = "site.unlink()"
+
 DIES = "import os, threading\nthreading.Timer(0.3, os._exit, [1]).start()"
 
 CHANGE_KERNEL = """name => window.jupyterapp.shell.currentWidget.context
@@ -188,10 +199,10 @@ def test_it_says_why_there_is_no_chat_and_opens_once_there_can_be_one(
     expect(line).to_have_text("Open a notebook to chat about it.")
 
 
-def test_in_notebook_7_a_button_opens_it_and_two_tabs_show_the_same(
+def test_in_notebook_7_a_button_opens_it_two_tabs_show_the_same_and_a_site_forbids_it(
     lab: Lab, page: Page, open_notebook: OpenNotebook, icon: Locator, side: Locator
 ) -> None:
-    notebook = open_notebook(SCRIPTED)
+    notebook = open_notebook(SCRIPTED, FORBID, PERMIT)
     notebook.run(0)
     icon.click()
     drawn(side)
@@ -201,4 +212,11 @@ def test_in_notebook_7_a_button_opens_it_and_two_tabs_show_the_same(
     say(drawn(visitor.locator("#nbchat-side")), "Hello")
     for each in (visitor.locator("#nbchat-side"), side):
         expect(each.locator(".nbc-log .nbc-assistant")).to_contain_text("Like this:")
+    notebook.run(1)
+    visitor.reload()
+    expect(visitor.locator(".jp-Toolbar [data-command]").first).to_be_visible()
+    expect(visitor.locator(".jp-Cell").first).to_be_visible()
+    expect(visitor.locator("#nbchat-side, [data-command^=nbchat]")).to_have_count(0)
+    assert "nbchatSide" not in visitor.evaluate("{...document.body.dataset}")
+    notebook.run(2)
     visitor.close()

@@ -98,6 +98,7 @@ def test_a_dataframe_is_chosen_previewed_and_sent_word_for_word(
     page.keyboard.type("d")
     chosen = options(panel).first
     expect(chosen).to_contain_text("@dfpandas.DataFrame")
+    expect(chips(panel)).to_have_count(0)  # no warning about a name half typed
     expect(chosen).to_have_attribute("aria-selected", "true")
     expect(field).to_have_attribute(
         "aria-activedescendant", str(chosen.get_attribute("id"))
@@ -306,6 +307,15 @@ def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
         "No command named /hlep. Did you mean /help?"
     )
     expect(panel.locator(".nbc-error")).to_have_count(0)
+    page.keyboard.type("/set attempts many")
+    page.keyboard.press("Enter")
+    refused = panel.locator(".nbc-error")
+    expect(refused).to_have_text(
+        "attempts can't be 'many'. Use a whole number from 1 to 100."
+    )
+    expect(refused).to_have_css("background-color", "rgba(0, 0, 0, 0)")
+    expect(field).to_have_value("/set attempts many")  # to be corrected
+    field.fill("")
     page.keyboard.type("/new")
     options(panel).first.click()
     expect(field).to_have_value("/new")
