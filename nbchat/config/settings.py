@@ -390,9 +390,7 @@ MODEL_SETTINGS = tuple(row.name for row in TABLE.values() if row.scope == "model
 """Settings that `/set` can store."""
 
 
-def unknown_setting(
-    *names: str, known: Iterable[str] = TABLE, listed: str = ""
-) -> str:
+def unknown_setting(*names: str, known: Iterable[str] = TABLE, listed: str = "") -> str:
     """One line about names that are not in the table, with the nearest ones.
 
     Without one it lists all, or says where they are `listed`.

@@ -404,13 +404,9 @@ class ChatUI(anywidget.AnyWidget):
     def _apply_notifies(self, _change: object) -> None:
         self._sync.change(self._state.set_notifies, notifies=self.notifies)
 
-    @observe("offers_cells")
-    def _apply_offers_cells(self, _change: object) -> None:
-        self._sync.change(self._state.set_offers_cells, offers=self.offers_cells)
-
-    @observe("allowed")
-    def _apply_allowed(self, _change: object) -> None:
-        self._sync.change(self._state.set_allowed, allowed=self.allowed)
+    @observe("offers_cells", "allowed")
+    def _apply(self, change: Any) -> None:
+        self._sync.change(self._state.set, **{change.name: change.new})
 
 
 @dataclass(frozen=True, slots=True)

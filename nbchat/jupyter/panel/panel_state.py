@@ -67,6 +67,12 @@ NOTHING_MEASURED = {
     "guard": None,
 }
 
+OFFERS = (
+    *("has_settings", "has_sessions", "has_branches", "has_servers"),
+    "takes_keys",
+)
+"""What a panel offers, none of it by default."""
+
 NO_BANNERS = dict.fromkeys(("undo", "edit", "redo"))
 
 
@@ -74,17 +80,12 @@ class PanelState:
     """The transcript, the header, the status line and what can be changed now."""
 
     def __init__(
-        self,
-        *,
-        chat_id: str = "",
-        clock: Callable[[], float] = time.monotonic,
-        has_settings: bool = False,
-        takes_keys: bool = False,
-        has_sessions: bool = False,
-        has_branches: bool = False,
-        has_servers: bool = False,
+        self, *, clock: Callable[[], float] = time.monotonic, **lasting: Any
     ) -> None:
-        """Start empty; the agent comes with `AgentReady`."""
+        """Start empty; the agent comes with `AgentReady`.
+
+        `lasting` are parts of the state that don't change, such as `has_settings`.
+        """
         self._clock = clock
         self._retry_at = 0.0
         self._transcript = TranscriptView(clock)
@@ -93,15 +94,7 @@ class PanelState:
         """Inputs of the last header, which is made again only if they change."""
         self._summarized: tuple[Compaction | None, dict[str, Any] | None] = (None, None)
         """The newest compaction, and its summary as views show it."""
-        self._state: dict[str, Any] = {
-            **_starting_state(),
-            "chat_id": chat_id,
-            "has_settings": has_settings,
-            "takes_keys": takes_keys,
-            "has_sessions": has_sessions,
-            "has_branches": has_branches,
-            "has_servers": has_servers,
-        }
+        self._state: dict[str, Any] = {**_starting_state(), **lasting}
 
     def snapshot(self) -> dict[str, Any]:
         """Everything a new view needs."""
@@ -117,15 +110,7 @@ class PanelState:
     def set_notifies(self, *, notifies: bool) -> list[Operation]:
         """Show or hide the banners of automatic compactions from now on."""
         self._transcript.banners.notifies = notifies
-        return self._set(notifies=notifies)
-
-    def set_offers_cells(self, *, offers: bool | None) -> list[Operation]:
-        """Say in the menu whether the model has tools for the notebook's cells."""
-        return self._set(offers_cells=offers)
-
-    def set_allowed(self, *, allowed: str) -> list[Operation]:
-        """Show what the model does in the notebook without asking."""
-        return self._set(allowed=allowed)
+        return []
 
     def fold(self, event: Event | RunnerEvent) -> list[Operation]:
         """Apply an event; the operations that show it."""
@@ -167,19 +152,19 @@ class PanelState:
     def _fold_delta(self, event: TextDelta | ThinkingDelta) -> list[Operation]:
         shown = self._transcript.fold(event, None)
         activity = "Writing" if isinstance(event, TextDelta) else "Thinking"
-        return [*shown, *self._set(activity=activity, retry=None)]
+        return [*shown, *self.set(activity=activity, retry=None)]
 
     def _fold_entry(self, event: EntryAdded) -> list[Operation]:
         shown = self._transcript.add_entry(event, self._session)
         is_model_next = event.entry.role in ("user", "tool")
         activity = "Waiting for the model" if is_model_next else ""
-        return [*shown, *self._set(activity=activity, retry=None)]
+        return [*shown, *self.set(activity=activity, retry=None)]
 
     def _fold_end(self, event: TurnFinished | TurnFailed) -> list[Operation]:
         shown = self._transcript.fold(event, self._session)
         has_no_agent = isinstance(event, TurnFailed) and self._agent is None
         phase = {"phase": "failed"} if has_no_agent else {}
-        return [*shown, *self._set(retry=None, **phase)]
+        return [*shown, *self.set(retry=None, **phase)]
 
     def _fold_usage(self, event: UsageReported) -> list[Operation]:
         """Update the header, and show the costs of a turn that is answered."""
@@ -192,17 +177,17 @@ class PanelState:
             "context": event.context_tokens,
             "window": event.window,
         }
-        return self._set(meter=meter)
+        return self.set(meter=meter)
 
     def _fold_progress(
         self, event: ToolRequested | RetryScheduled | CompactionProgress
     ) -> list[Operation]:
         match event:
             case ToolRequested(call):
-                return self._set(activity=f"Running {displayable(call.tool_name)}")
+                return self.set(activity=f"Running {displayable(call.tool_name)}")
             case CompactionProgress():
                 activity = f"Compacting, {progress_text(event)}"
-                return self._set(activity=activity, retry=None)
+                return self.set(activity=activity, retry=None)
             case RetryScheduled(attempt, wait_seconds, reason):
                 self._retry_at = self._clock() + wait_seconds
                 retry = {
@@ -210,14 +195,14 @@ class PanelState:
                     "seconds": wait_seconds,
                     "reason": displayable(reason),
                 }
-                return self._set(activity="Waiting", retry=retry)
+                return self.set(activity="Waiting", retry=retry)
 
     def _fold_context_change(self, event: Event) -> list[Operation]:
         """Show a change of the context; what it leads to is measured again."""
         shown = self._transcript.fold(event, None)
         match event:
             case CompactionStarted():
-                return [*shown, *self._set(activity="Compacting", retry=None)]
+                return [*shown, *self.set(activity="Compacting", retry=None)]
             case (
                 CompactionProposed()
                 | Branched()
@@ -269,25 +254,25 @@ class PanelState:
         match event:
             case QueueChanged(waiting):
                 queue = list(map(displayable, waiting))
-                return self._set(queue=queue, **({"is_busy": True} if queue else {}))
+                return self.set(queue=queue, **({"is_busy": True} if queue else {}))
             case TurnStarted():
                 self._transcript.turn_began = self._clock()
-                return self._set(is_busy=True, activity="Waiting for the model")
+                return self.set(is_busy=True, activity="Waiting for the model")
             case Stopping():
-                return self._set(activity="Stopping")
+                return self.set(activity="Stopping")
             case Working(activity):
-                return self._set(activity=displayable(activity))
+                return self.set(activity=displayable(activity))
             case Idle():
                 self._transcript.turn_began = None
                 return self._measure(is_busy=False, activity="", retry=None)
 
     def _set_waiting(self) -> list[Operation]:
-        return self._set(waiting=self._transcript.approvals.state())
+        return self.set(waiting=self._transcript.approvals.state())
 
     def _measure(self, **changes: Any) -> list[Operation]:
         """Read what turns, commands and compactions change: the header and buttons."""
         if self._agent is None:
-            return self._set(**changes)
+            return self.set(**changes)
         provider, session = self._agent.provider, self._agent.session
         tracker = self._agent.engine.tracker
         sizes = (len(session.transcript), len(session.usages), len(session.compactions))
@@ -295,7 +280,7 @@ class PanelState:
         names = (session, provider, problem, session.pins)
         measured = (*names, tracker.limits, tracker.fixed_tokens, *sizes)
         if measured == self._measured:
-            return self._set(**changes)
+            return self.set(**changes)
         is_new = self._measured[1:3] != measured[1:3]
         dropped = self._transcript.drop_failures() if is_new else []
         self._measured = measured
@@ -306,7 +291,7 @@ class PanelState:
             "window": tracker.info.window,
             "guard": tracker.limits.guard if tracker.policy.meter != "off" else None,
         }
-        state = self._set(
+        state = self.set(
             **changes,
             model=displayable(provider.name),
             problem=displayable(problem),
@@ -337,7 +322,8 @@ class PanelState:
         summary = self._summarized[1]
         return {"summary": summary, "excluded": excluded, "changes": changes}
 
-    def _set(self, **changes: Any) -> list[Operation]:
+    def set(self, **changes: Any) -> list[Operation]:
+        """Change parts of the state."""
         news = {
             name: value for name, value in changes.items() if self._state[name] != value
         }
@@ -358,7 +344,6 @@ def _starting_state() -> dict[str, Any]:
         "policy": "",
         "spent": "",
         "summary": None,
-        "notifies": True,
         "pins": [],
         "excluded": [],
         "changes": NO_BANNERS,
@@ -368,6 +353,8 @@ def _starting_state() -> dict[str, Any]:
         "offers_cells": None,
         "allowed": "ask",
         "policies": [{"name": n, "about": ABOUT[n]} for n in PRESETS],
+        "chat_id": "",
+        **dict.fromkeys(OFFERS, False),
     }
 
 

@@ -1055,7 +1055,6 @@ class State:
     policies: tuple[PolicyChoice, ...]
     spent: str
     summary: ShownSummary | None
-    notifies: bool
     pins: tuple[str, ...]
     excluded: tuple[Amount, ...]
     changes: Changes

