@@ -70,13 +70,14 @@ def test_a_card_names_its_cell_and_can_be_denied_with_a_reason_edited_or_be_for_
     expect(cells.nth(1).locator(".cm-content")).to_have_text("total = 40print(total)")
     is_idle(panel)
 
-    notebook.page.set_viewport_size({"width": 1280, "height": 500})
     say(panel, "Run it all.")
+    expect(card).to_contain_text("and runs it")
+    approve = card.get_by_role("button", name="Approve all of this turn")
+    expect(approve).to_be_enabled()
+    notebook.page.set_viewport_size({"width": 1280, "height": 500})
     box = panel.locator(".nbc-input")
     box.press_sequentially("a draft")
     scrolled = notebook.page.evaluate(SCROLLED)
-    expect(card).to_contain_text("and runs it")
-    approve = card.get_by_role("button", name="Approve all of this turn")
     approve.evaluate("button => button.click()")
     expect(log).to_contain_text("I read: cell 2 of 2")
     assert notebook.page.evaluate(SCROLLED) == scrolled != []  # while a person types

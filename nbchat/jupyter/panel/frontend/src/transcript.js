@@ -366,8 +366,10 @@ export class Transcript {
       return;
     }
     // What came since, or a box that grew, is no scrolling up; a held card is read on.
-    if (this.below < NEAR_BOTTOM_PIXELS && !this.isGoingUp) this.isPinned = true;
-    else if (this.isHeld || scroller.scrollTop < this.top) this.isPinned = false;
+    const moved = scroller.scrollTop - this.top; // 0 where the panel itself has scrolled
+    const isNear = this.below < NEAR_BOTTOM_PIXELS;
+    if (isNear && moved > 0) this.isPinned = true;
+    else if (this.isHeld || (isNear ? this.isGoingUp : moved < 0)) this.isPinned = false;
     this.top = scroller.scrollTop;
     this.drawJump();
     this.askEarlier();
