@@ -90,7 +90,7 @@ display(vega, raw=True)
 late = '''<div></div><script>{ const place = document.currentScript.previousElementSibling
 setTimeout(() => { const canvas = document.createElement('canvas')
     Object.assign(canvas, {width: 120, height: 90}).getContext('2d').fillRect(0, 0, 120, 90)
-    place.attachShadow({mode: 'open'}).append(canvas) }, 400) }</script>'''
+    place.attachShadow({mode: 'open'}).append(canvas) }, 200) }</script>'''
 display({'text/html': late, 'text/plain': 'Figure(id=1)'}, raw=True)
 figure = {'data': [{'type': 'bar', 'name': 'north'}], 'layout': {'title': {'text': 'Costs'}}}
 display({'application/vnd.plotly.v1+json': figure}, raw=True)
@@ -136,6 +136,9 @@ def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
     sizes = model.result()
     assert len(sizes) == 3
     assert max(sizes) < 1_000_000
+    expect(model.panel.locator(".nbc-spent").last).to_contain_text("2 requests")
+    said = model.panel.locator(".nbc-user")
+    expect(said.filter(has_text="picture")).to_have_count(0)
     assert "[57 more pictures]" in model.run(3)
     assert len(model.result()) == 3
     text = model.run(4)
@@ -149,7 +152,7 @@ def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
     _, *shown = model.run(7).split("\n")
     vega = '[picture 1 of 2: Vega plot, "Sales", bar of x month, y sum]'
     plotly = '[not drawn: Plotly plot, "Costs", bar "north"]'
-    assert shown == [vega, "[picture 2 of 2]", plotly, "[2 pictures follow]"]
+    assert shown == [vega, "[picture 2 of 2: Figure(id=1)]", plotly, "[2 pictures follow]"]
     assert min(model.result()) > 500
 
 
@@ -241,9 +244,13 @@ def test_a_model_works_in_a_notebook_of_300_cells_and_15_megabytes_of_plots(
     assert outline.endswith("[more from first=201 on]")
     found = model.do("read_notebook", search="value_293")
     assert found.endswith(f"298 {model.id(297)[:8]} code: value_293 = 293")
+    scrolled = """() => [...document.querySelectorAll('.jp-NotebookPanel *')]
+        .filter(each => !each.closest('.nbc')).map(each => each.scrollTop)"""
+    place = model.page.evaluate(scrolled)
     told = model.edit(
         "replace", cell=model.id(297), old="= 293", source="= 294", run=True
     )
+    assert [*filter(None, model.page.evaluate(scrolled))] == [*filter(None, place)]
     place = f"cell 298 of 300, id {model.id(297)[:8]}"
     assert told == f"changed {place}\n{place}\nno output"
     assert "[picture 3 of 3]" in model.do("read_notebook", cells=[model.id(1)])

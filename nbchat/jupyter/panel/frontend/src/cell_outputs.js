@@ -10,6 +10,7 @@ const TEXT_CHARACTERS = 50_000; // of one output
 const ALL_CHARACTERS = 100_000; // of all outputs of a cell
 const MOST_OUTPUTS = 1000; // of a cell; its first and last
 const TITLE_CHARACTERS = 2_000; // an error's message
+const LINE_CHARACTERS = 300; // about a plot
 const LONGEST_SIDE = 1568; // pixels; models scale larger pictures down
 const PICTURE_CHARACTERS = 700_000; // of base64, so that a message stays below 1 MB
 const SMALLEST_DRAWN = 40; // pixels of a plot; smaller shapes are icons
@@ -35,8 +36,10 @@ function read({ output_type: type, text, data = {}, ename, evalue, traceback }, 
     return { kind: "error", data: plain(joined(traceback, "\n")) || title, title };
   }
   const about = plotLine(data);
-  if (PICTURES.some((each) => data[each]) || isPlot(data, shown)) return { kind: "picture", data: about, title: "" };
-  return { kind: "text", data: about ? `[not drawn: ${about}]` : textOf(data) || unreadable(data), title: "" };
+  if (PICTURES.some((each) => data[each])) return { kind: "picture", data: about, title: "" };
+  const said = about || textOf(data);
+  if (isPlot(data, shown)) return { kind: "picture", data: BARE.test(said) ? "" : oneLine(said), title: "" };
+  return { kind: "text", data: about ? `[not drawn: ${about}]` : said || unreadable(data), title: "" };
 }
 
 /** HTML, widgets and other kinds that the page has drawn as a canvas or SVG
@@ -114,6 +117,11 @@ function bounded(outputs) {
 /** @param {string | string[] | object} [text] @param {string} [between] */
 function joined(text, between = "") {
   return Array.isArray(text) ? text.join(between) : String(text ?? "");
+}
+
+/** @param {string} text */
+function oneLine(text) {
+  return text.slice(0, LINE_CHARACTERS).replace(/\s+/g, " ").trim();
 }
 
 /** @param {string} text */

@@ -17,7 +17,7 @@ const LINE_CHARACTERS = 80;
 const SOURCE_CHARACTERS = 100_000; // a longer cell cannot be read or changed
 const SHORT_ID = 8; // characters of an id, if no other cell shares them
 const RENDER_MILLISECONDS = 50;
-const DRAW_MILLISECONDS = 1000; // that a plot may take after its cell has ended
+const DRAW_LOOKS = 20; // a second for plots after their cell has ended, longer in a page that is busy drawing
 const SETTLE_MILLISECONDS = 150; // from a plot's first shape to its last
 const STOP_MILLISECONDS = 1000; // until a cell is interrupted again
 
@@ -293,16 +293,15 @@ export class NotebookRequests {
 
   /** @param {string} id */
   async drawn(id) {
-    const until = Date.now() + DRAW_MILLISECONDS;
     const index = this.notebook.find(id);
     await pause(RENDER_MILLISECONDS);
     const outputs = index < 0 ? [] : (this.notebook.known.cells.get(index).outputs?.toJSON() ?? []);
-    let isLate = false;
-    while (Date.now() < until && !areDrawn(outputs, this.notebook.elementOf(this.notebook.find(id)))) {
-      isLate = true;
+    let looks = 0;
+    while (looks < DRAW_LOOKS && !areDrawn(outputs, this.notebook.elementOf(this.notebook.find(id)))) {
+      looks += 1;
       await pause(RENDER_MILLISECONDS);
     }
-    if (isLate) await pause(SETTLE_MILLISECONDS);
+    if (looks) await pause(SETTLE_MILLISECONDS);
   }
 
   /** @param {string} id */
