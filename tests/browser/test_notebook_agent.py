@@ -152,7 +152,12 @@ def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
     _, *shown = model.run(7).split("\n")
     vega = '[picture 1 of 2: Vega plot, "Sales", bar of x month, y sum]'
     plotly = '[not drawn: Plotly plot, "Costs", bar "north"]'
-    assert shown == [vega, "[picture 2 of 2: Figure(id=1)]", plotly, "[2 pictures follow]"]
+    assert shown == [
+        vega,
+        "[picture 2 of 2: Figure(id=1)]",
+        plotly,
+        "[2 pictures follow]",
+    ]
     assert min(model.result()) > 500
 
 

@@ -46,6 +46,8 @@ class View:
         self.acted: list[dict[str, Any]] = []
         self.requests = PageRequests(self.hear, find_seconds=0.05)
         self.others: list[View] = []
+        self.undrawable: set[int] = set()
+        """Places of pictures that it can't draw."""
 
     def hear(self, asked: dict[str, Any]) -> None:
         check(asked, "notebook")
@@ -56,7 +58,9 @@ class View:
     def answer(self, asked: dict[str, Any], requests: PageRequests) -> None:
         if asked["action"] != "find":
             self.acted.append(asked)
-        problem, picture = "", PNG if asked["action"] == "picture" else ""
+        problem, picture = "", ""
+        if asked["action"] == "picture" and asked["number"] not in self.undrawable:
+            picture = PNG
         try:
             found = self.act(asked)
         except ValueError as error:
@@ -162,6 +166,10 @@ def test_a_run_returns_text_and_at_most_three_pictures():
         "[picture 3 of 60]\n[57 more pictures]"
     )
     assert pictures == [b"\x89PNG and so on"] * 3
+    view.undrawable = {1}
+    text, *pictures = run(["b"])
+    assert text.endswith("[57 more pictures]\n\n[the page can't draw one of them]")
+    assert len(pictures) == 2
     assert run(["c"]) == "cell 2 of 2, id c\nno output"
 
 
