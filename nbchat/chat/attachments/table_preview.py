@@ -43,8 +43,9 @@ COLUMNS_DESCRIBED, NAMES_SHOWN = 60, 200
 ROW_CHARACTERS = 300
 """Characters of a row; further columns are left out of the rows, with a note."""
 
-WHOLE_CELLS = 20_000
-"""Cells of a table that can be sent whole: a fifth of a second to write."""
+WHOLE_CELLS, WHOLE_TEXT = 20_000, 2_000_000
+"""Cells and characters of a table that can be sent whole: a fifth of a second to write
+the cells, and a second to find secrets in the characters."""
 
 _FOREIGN = "…"
 """Shown for the values of a column whose type no known package defines."""
@@ -116,6 +117,8 @@ def _csv(table: Table, is_hidden: Hides) -> str:
     rows.writerow(_name(column.name) for column in table.columns)
     for place in range(table.rows):
         rows.writerow(_whole(each, place, is_hidden) for each in table.columns)
+        if file.tell() > WHOLE_TEXT:
+            return ""
     return file.getvalue()
 
 

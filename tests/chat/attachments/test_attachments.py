@@ -275,6 +275,15 @@ def test_large_tables_are_attached_as_shape_types_and_head(tmp_path: Path):
         assert len(text) < 2_000
 
 
+def test_a_table_of_long_texts_is_described_at_once():
+    desk = Desk(values={"long": pd.DataFrame({"text": ["x" * 100_000] * 500})})
+    began = CpuTime()
+    (attached,) = load_attachments("@long", desk)
+    assert "500 rows x 1 columns" in attached.entry.arguments["data"]
+    assert attached.other is None  # 50 MB are no choice
+    assert began.spent() < 3
+
+
 @pytest.mark.slow
 def test_gigabytes_take_no_longer_than_megabytes(tmp_path: Path):
     with (tmp_path / "huge.csv").open("wb") as file:
