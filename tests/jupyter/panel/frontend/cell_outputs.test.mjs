@@ -10,7 +10,7 @@ const output = (data) => ({ output_type: "display_data", data });
 test("an output that has no text and was not drawn is named in a line", () => {
   const outputs = [
     output({ "application/vnd.plotly.v1+json": { data: [] } }),
-    output({ "application/javascript": "load()" }),
+    output({ "application/javascript": "load()", "application/vnd.bokehjs_exec.v0+json": "" }),
     output({ "application/vnd.vegalite.v5+json": {}, "text/plain": "alt.Chart(...)" }),
     output({ "application/vnd.jupyter.widget-view+json": {}, "text/plain": "IntSlider(value=0)" }),
   ];
@@ -32,7 +32,7 @@ test("a plot says in one line what it shows, whatever is in it", () => {
   const written = `<script>(function(spec){\n})(${JSON.stringify(chart)}, {"mode": "vega-lite"});</script>`;
   assert.equal(plotLine({ "text/html": written }), vega);
   assert.equal(line("vega.v5+json", { marks: [{ type: "rect" }, {}], axes: [{ title: "year" }] }), "Vega plot, rect, axis year");
-  assert.equal(line("holoviews_exec.v0+json", "", { "text/plain": ":Curve   [x]   (y)" }), "HoloViews plot, :Curve [x] (y)");
+  assert.equal(line("holoviews_exec.v0+json", "", { "text/html": "<div>", "text/plain": ":Curve   [x]   (y)" }), "HoloViews plot, :Curve [x] (y)");
   assert.equal(line("plotly.v1+json", null), "Plotly plot");
   assert.equal(plotLine({ "text/html": '})({x, {"mode": "vega-lite"' }), "");
   const long = Array.from({ length: 500 }, (_, n) => ({ name: `${n}`.repeat(5000) }));

@@ -1,7 +1,7 @@
 // The outputs of a cell for the model: text, errors, and pictures small enough to send.
 // HTML is read in an inert document, and pictures are drawn and scaled here.
 
-import { isScripted, plotLine } from "./plots.js";
+import { drawsElsewhere, isScripted, plotLine } from "./plots.js";
 
 /** @import { Output } from "./notebook.js" */
 /** @import * as Protocol from "../protocol.js" */
@@ -54,8 +54,11 @@ function isPlot(data, shown) {
  * @param {Output[]} outputs @param {Element | undefined} shown the cell
  */
 export function areDrawn(outputs, shown) {
-  const parts = shown?.querySelectorAll(".jp-OutputArea-child");
-  return !parts || outputs.every(({ data = {} }, place) => !isScripted(data) || shapes(parts[place]).length > 0);
+  if (!shown) return true;
+  const areas = [...shown.querySelectorAll(".jp-OutputArea-child")];
+  const drawn = areas.map((area) => shapes(area).length > 0);
+  if (outputs.some(({ data = {} }) => drawsElsewhere(data)) && !drawn.includes(true)) return false;
+  return outputs.every(({ data = {} }, place) => !isScripted(data) || drawn[place]);
 }
 
 /** @param {NonNullable<Output["data"]>} data */
@@ -74,6 +77,7 @@ function textOf(data) {
  * @param {NonNullable<Output["data"]>} data
  */
 function unreadable(data) {
+  if (drawsElsewhere(data)) return "";
   const kinds = Object.keys(data).filter((kind) => kind !== "text/plain" && kind !== "application/javascript");
   return kinds.length ? `[no text: ${kinds.join(", ")}]` : "";
 }

@@ -6,6 +6,7 @@ const LINE_CHARACTERS = 300;
 const PARTS = 8; // layers or series that are named
 
 const LIBRARY = /^application\/vnd\.(vega|plotly|bokeh|holoviews)/;
+const DRAWS_ELSEWHERE = /^application\/vnd\.\w+_(exec|load)\./;
 const NAMES = /** @type {Json} */ ({ vega: "Vega", plotly: "Plotly", bokeh: "Bokeh", holoviews: "HoloViews" });
 const ALTAIR = { before: "})({", after: ', {"mode": "vega-lite"' }; // around the plot in its HTML
 const CHANNELS = ["x", "y", "color", "size", "theta", "row", "column", "facet"];
@@ -16,7 +17,15 @@ const CHANNELS = ["x", "y", "color", "size", "theta", "row", "column", "facet"];
  * @param {Json} data By media type
  */
 export function isScripted(data) {
+  if (drawsElsewhere(data)) return false;
   return Object.keys(data).some((kind) => LIBRARY.test(kind)) || html(data).includes("<script");
+}
+
+/** A script that draws in the output above, as Bokeh's
+ * @param {Json} data By media type
+ */
+export function drawsElsewhere(data) {
+  return Object.keys(data).some((kind) => DRAWS_ELSEWHERE.test(kind)) && !html(data);
 }
 
 /** One line about a plot; empty if the output is none.
@@ -25,7 +34,7 @@ export function isScripted(data) {
 export function plotLine(data) {
   const kind = Object.keys(data).find((each) => LIBRARY.test(each)) ?? "";
   const spec = kind ? data[kind] : altair(html(data));
-  if (!kind && !spec) return "";
+  if ((!kind && !spec) || drawsElsewhere(data)) return "";
   const library = LIBRARY.exec(kind)?.[1] ?? "vega";
   const told = library === "plotly" ? plotly(spec) : library === "vega" ? vega(spec) : [text(data["text/plain"])];
   return [`${NAMES[library]} plot`, ...told.filter(Boolean)].join(", ").slice(0, LINE_CHARACTERS);
