@@ -13,6 +13,8 @@ from notebook_model import MODEL, SHARED, Model
 from playwright.sync_api import Page, expect
 
 RTC = find_spec("jupyter_collaboration") is not None
+"""All tabs agree then. CI doesn't install it, as each notebook of each test would be a
+shared one; run this file in an environment that has it."""
 
 
 def test_a_model_changes_cells_only_as_it_has_read_them(
