@@ -186,6 +186,7 @@ def test_of_a_long_run_that_fails_the_error_is_whole():
     assert len(text) < 15_000
 
 
+@pytest.mark.slow
 def test_outputs_of_runs_have_few_tokens_whatever_their_characters():
     count = TokenCounter().count
     short = ("text", "\n".join(str(n % 10) for n in range(50_000)))

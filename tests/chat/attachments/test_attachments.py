@@ -275,6 +275,7 @@ def test_large_tables_are_attached_as_shape_types_and_head(tmp_path: Path):
         assert len(text) < 2_000
 
 
+@pytest.mark.slow
 def test_a_table_of_long_texts_is_described_at_once():
     desk = Desk(values={"long": pd.DataFrame({"text": ["x" * 100_000] * 500})})
     began = CpuTime()
