@@ -16,10 +16,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from nbchat.chat.attachments.column_summary import (
-    FEW,
     FIRST_ROWS,
     Summary,
-    most_frequent,
     numeric_note,
     of_array,
     of_keys,
@@ -46,6 +44,9 @@ ROW_CHARACTERS = 300
 WHOLE_CELLS, WHOLE_TEXT = 20_000, 2_000_000
 """Cells and characters of a table that can be sent whole: a fifth of a second to write
 the cells, and a second to find secrets in the characters."""
+
+FLOATS = ("float", "double", "halffloat")
+"""How the names of float types begin in polars and pyarrow."""
 
 _FOREIGN = "…"
 """Shown for the values of a column whose type no known package defines."""
@@ -351,36 +352,24 @@ def _read_polars(value: Any) -> Table:
 
 def _polars_column(values: Any) -> Column:
     dtype = cell_text(str(values.dtype))
-    summarize = partial(_polars_summary, values)
+    counted = values.to_physical() if dtype == "Time" else values
+    summarize = partial(_numbers_or_objects, counted, dtype, counted.to_list)
     return Column(values.name, dtype, summarize, values.__getitem__)
 
 
-def _polars_summary(values: Any) -> Summary:
-    """Numbers and times by numpy, if it is there; all others by Python."""
-    dtype = values.dtype
-    if str(dtype) == "String":
-        return _polars_texts(values)
-    is_number = dtype.is_integer() or dtype.is_float()
-    if not (is_number or dtype.is_temporal()) or find_spec("numpy") is None:
-        return of_objects(values.to_list())
-    numbers = values if is_number else values.to_physical()
-    missing = values.is_null().to_numpy()
-    if dtype.is_float():
-        missing = missing | numbers.fill_null(0).is_nan().to_numpy()
-    return of_keys(numbers.fill_null(0).to_numpy(), missing, is_ordered=True)
+def _numbers_or_objects(
+    values: Any, dtype: str, as_list: Callable[[], list[Any]]
+) -> Summary:
+    """Numbers and times by numpy, if it is there; all others by Python.
 
-
-def _polars_texts(values: Any) -> Summary:
-    counts = values.drop_nulls().value_counts(sort=True)
-    texts, numbers = (column.to_list() for column in counts.get_columns())
-    missing = values.null_count()
-    first = values.is_null().arg_max() if missing else None
-    note = numeric_note(texts, numbers)
-    found = Summary(missing, first, len(texts), note=note)
-    pairs = list(zip(texts[:FEW], numbers[:FEW], strict=True))
-    most = most_frequent(pairs, len(texts), len(values) - missing, found)
-    places = [((values == text).arg_max(), number) for text, number in most]
-    return found._replace(frequent=places)
+    Integers with missing ones among them are floats in numpy, which round large ones.
+    """
+    if find_spec("numpy") is not None:
+        array = values.to_numpy()
+        is_float = dtype.lower().startswith(FLOATS)
+        if array.dtype.kind in ("f" if is_float else "iubmM"):
+            return of_array(array)
+    return of_objects(as_list())
 
 
 def _arrow_table(value: Any) -> Any:
@@ -401,8 +390,8 @@ def _read_arrow(value: Any) -> Table:
 def _arrow_column(name: str, column: Any, places: Sequence[int]) -> Column:
     if len(places) < len(column):
         column = _taken(column, places)
-    summarize = partial(_arrow_summary, column)
     dtype = cell_text(str(column.type))
+    summarize = partial(_numbers_or_objects, column, dtype, column.to_pylist)
     return Column(name, dtype, summarize, lambda at: column[at].as_py())
 
 
@@ -417,27 +406,6 @@ def _taken(column: Any, places: Sequence[int]) -> Any:
         pieces.append(chunk.take(subtract(wanted[low:high], start)))
         start += len(chunk)
     return pa.chunked_array(pieces, type=column.type)
-
-
-def _arrow_summary(column: Any) -> Summary:
-    import pyarrow as pa  # noqa: PLC0415  # it has made the value
-
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _arrow_texts(column.combine_chunks())
-    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    is_time = pa.types.is_timestamp(kind) or pa.types.is_duration(kind)
-    if not (is_number or is_time) or find_spec("numpy") is None:
-        return of_objects(column.to_pylist())
-    missing = column.is_null(nan_is_null=True).to_numpy()
-    column = column.cast(pa.int64()) if is_time else column
-    return of_keys(column.fill_null(0).to_numpy(), missing, is_ordered=True)
-
-
-def _arrow_texts(values: Any) -> Summary:
-    encoded = values.dictionary_encode()
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return _of_codes(codes, encoded.dictionary.to_pylist())
 
 
 def _of_codes(codes: Any, texts: Sequence[Any]) -> Summary:
