@@ -14,7 +14,7 @@ import os
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -367,8 +367,8 @@ def secret_spans(text: str) -> list[Span]:
         elif pattern is _FORM or not (is_plain or _PLACEHOLDER.fullmatch(value)):
             spans.append(found.span(found.lastindex or 0))
     spans += [*_searched(text), *_logins(text)]
-    spans += secret_cells(text, cells, is_secret_name, _is_in_cell)
-    spans += secret_html_cells(text, is_secret_name, _is_in_cell)
+    spans += _secret_cells(text, cells)
+    spans += _secret_html_cells(text)
     spans += _assigned(assigned, set(spans))
     if any(len(word) >= TOKEN_LENGTH for word in text.split()):
         tokens = _TOKEN.finditer(text)
@@ -577,14 +577,8 @@ _MIXED = re.compile(r"(?=\D*\d)(?=[^^]*[^\W\d_]).{5,}", re.DOTALL)
 
 Cells = list[Span]
 
-IsName = Callable[[str], bool]
-IsValue = Callable[[str, str], bool]
-"""True if a text may be the secret of a name."""
 
-
-def secret_cells(
-    text: str, names: Iterable[Span], is_name: IsName, is_value: IsValue
-) -> Iterator[Span]:
+def _secret_cells(text: str, names: Iterable[Span]) -> Iterator[Span]:
     """Where values of secret names are in tables; `names` are where names end cells.
 
     Each line is read as a heading once, and as a row once.
@@ -597,41 +591,39 @@ def secret_cells(
         read = start
         separator = _separator(text[start:stop])
         cells = _cells(text, start, stop, separator)
-        secret = [n for n, cell in enumerate(cells) if _is_named(text, cell, is_name)]
+        secret = [n for n, cell in enumerate(cells) if _is_named(text, cell)]
         if not secret or len(cells) < 2:  # noqa: PLR2004  # a name and something else
             continue
-        if (beside := _beside(text, cells, secret[0], is_value)) is not None:
+        if (beside := _beside(text, cells, secret[0])) is not None:
             yield beside
         elif start >= covered and _is_heading(text, start, cells, separator):
             below = [(_bare(text, cells[each]), each) for each in secret]
             for covered, row in _rows(text, stop, len(cells), separator):
                 at = start, covered
                 found = ((n, _below(cells, i, row, separator, at)) for n, i in below)
-                yield from _values(text, found, is_value)
+                yield from _values(text, found)
 
 
-def _values(
-    text: str, found: Iterable[tuple[str, Span | None]], is_value: IsValue
-) -> Iterator[Span]:
+def _values(text: str, found: Iterable[tuple[str, Span | None]]) -> Iterator[Span]:
     """The cells that are secrets of their names."""
     for name, cell in found:
         value = "" if cell is None else _bare(text, cell)
         if (
             cell is not None
             and len(value.split()) <= MOST_WORDS
-            and is_value(name, value)
+            and _is_in_cell(name, value)
         ):
             yield _inner(text, cell)
 
 
-def secret_html_cells(text: str, is_name: IsName, is_value: IsValue) -> Iterator[Span]:
+def _secret_html_cells(text: str) -> Iterator[Span]:
     """Where values of secret names are in cells of HTML, beside their names."""
     if "</t" not in text:
         return
     for found in _HTML_CELL.finditer(text):
         before = text[max(0, found.start() - LONGEST_NAME) : found.start()]
         name = before.rpartition(">")[2].strip()
-        if is_name(name) and is_value(name, found[1]):
+        if is_secret_name(name) and _is_in_cell(name, found[1]):
             yield found.span(1)
 
 
@@ -652,10 +644,9 @@ def _separator(line: str) -> str:
 
 def _cells(text: str, start: int, stop: int, separator: str) -> Cells:
     """The cells of a line, without the empty ones at its edges."""
-    found = (each.span() for each in _CELLS[separator].finditer(text, start, stop))
+    cells = [each.span() for each in _CELLS[separator].finditer(text, start, stop)]
     if separator != "|":
-        return list(found)
-    cells = list(found)
+        return cells
     return [each for each in cells if text[slice(*each)].strip()]
 
 
@@ -670,13 +661,13 @@ def _inner(text: str, cell: Span) -> Span:
     return start, start + len(value.strip(_EDGES))
 
 
-def _is_named(text: str, cell: Span, is_name: IsName) -> bool:
+def _is_named(text: str, cell: Span) -> bool:
     name = _bare(text, cell)
     is_short = len(name) <= LONGEST_NAME and len(name.split()) <= MOST_WORDS
-    return is_short and is_name(name)
+    return is_short and is_secret_name(name)
 
 
-def _beside(text: str, cells: Cells, number: int, is_value: IsValue) -> Span | None:
+def _beside(text: str, cells: Cells, number: int) -> Span | None:
     """The value beside a name: the last cell of a row that has nothing else.
 
     A row of a frame begins with its number.
@@ -689,7 +680,7 @@ def _beside(text: str, cells: Cells, number: int, is_value: IsValue) -> Span | N
     is_one = (
         " " not in value
         and is_mixed(value)
-        and is_value(_bare(text, cells[number]), value)
+        and _is_in_cell(_bare(text, cells[number]), value)
     )
     return _inner(text, cells[number + 1]) if is_one else None
 
