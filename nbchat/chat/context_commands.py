@@ -30,6 +30,12 @@ Reply = str | CommandReplied | Iterable[ChatEvent]
 
 Command = Callable[[Agent, str, Stop], Reply]
 
+UNPIN = "/unpin needs a number from the list of /pin."
+EXCLUDE, INCLUDE = (
+    f"{command} needs the number of a message. /recall shows the numbers."
+    for command in ("/exclude", "/include")
+)
+
 _AMOUNT = re.compile(r"(keep|upto)=(\d{1,9})(?:\s+|$)")
 
 
@@ -137,18 +143,6 @@ def _focus_and_amount(argument: str) -> tuple[str, int | None, int | None]:
     return (focus, number, None) if found[1] == "keep" else (focus, None, number)
 
 
-def _recall(agent: Agent, query: str, _stop: Stop) -> str:
-    return agent.session.recall(query).text()
-
-
-def _undo(agent: Agent, _argument: str, _stop: Stop) -> Reply:
-    return agent.undo_compaction()
-
-
-def _redo(agent: Agent, _argument: str, _stop: Stop) -> Reply:
-    return agent.redo_compaction()
-
-
 def _edit(agent: Agent, text: str, _stop: Stop) -> Reply:
     if text:
         return agent.edit_compaction(text)
@@ -160,21 +154,11 @@ def _edit(agent: Agent, text: str, _stop: Stop) -> Reply:
     )
 
 
-def _regenerate(agent: Agent, focus: str, stop: Stop) -> Reply:
-    return agent.regenerate_compaction(focus=focus, stop=stop)
-
-
 def _pin(agent: Agent, text: str, _stop: Stop) -> Reply:
     if text:
         return agent.pin(text)
     lines = [f"{n}  {each}" for n, each in enumerate(agent.session.pins, 1)]
     return "\n".join(lines) or "No rules are pinned."
-
-
-def _unpin(agent: Agent, number: str, _stop: Stop) -> Reply:
-    if not number.isdecimal():
-        raise NbchatError("/unpin needs a number from the list of /pin.")
-    return agent.unpin(int(number))
 
 
 NO_RULES = (
@@ -212,24 +196,10 @@ def _rules(agent: Agent, argument: str, _stop: Stop) -> Reply:
     return agent.drop_rules(each for each in dropped if each != kept)
 
 
-def _exclude(agent: Agent, position: str, _stop: Stop) -> Reply:
-    return agent.exclude(_position("/exclude", position))
-
-
-def _include(agent: Agent, position: str, _stop: Stop) -> Reply:
-    return agent.include(_position("/include", position))
-
-
-def _position(command: str, text: str) -> int:
+def _number(text: str, needed: str) -> int:
     if not text.isdecimal():
-        raise NbchatError(
-            f"{command} needs the number of a message. /recall shows the numbers."
-        )
+        raise NbchatError(needed)
     return int(text)
-
-
-def _checkpoint(agent: Agent, text: str, _stop: Stop) -> Reply:
-    return agent.checkpoint(text)
 
 
 def _threshold(agent: Agent, tokens: str, _stop: Stop) -> str:
@@ -266,27 +236,42 @@ CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
         "[keep=N|upto=N]  Preview a compaction without running it",
     ),
     "recall": (
-        _recall,
+        lambda agent, query, _stop: agent.session.recall(query).text(),
         "text or N  Search all messages, or show message N",
     ),
     "log": (_log, "[file]  Show the log of compactions, or save it as Markdown"),
-    "undo": (_undo, "Undo the last compaction"),
-    "redo": (_redo, "Redo the compaction you undid last"),
+    "undo": (
+        lambda agent, _argument, _stop: agent.undo_compaction(),
+        "Undo the last compaction",
+    ),
+    "redo": (
+        lambda agent, _argument, _stop: agent.redo_compaction(),
+        "Redo the compaction you undid last",
+    ),
     "edit": (_edit, "[text]  Show the summary, or replace it with your own"),
-    "regenerate": (_regenerate, "[focus]  Write the summary again"),
+    "regenerate": (
+        lambda agent, focus, stop: agent.regenerate_compaction(focus=focus, stop=stop),
+        "[focus]  Write the summary again",
+    ),
     "pin": (_pin, "[text]  List the pinned rules, or pin one that compactions keep"),
-    "unpin": (_unpin, "number  Unpin a rule"),
+    "unpin": (
+        lambda agent, number, _stop: agent.unpin(_number(number, UNPIN)),
+        "number  Unpin a rule",
+    ),
     "rules": (
         _rules,
         "[use|ignore|drop N|keep N]  List your rules and those of the project's file",
     ),
     "exclude": (
-        _exclude,
+        lambda agent, number, _stop: agent.exclude(_number(number, EXCLUDE)),
         "N  Hide message N from the model without deleting it",
     ),
-    "include": (_include, "N  Show the model a hidden message again"),
+    "include": (
+        lambda agent, number, _stop: agent.include(_number(number, INCLUDE)),
+        "N  Show the model a hidden message again",
+    ),
     "checkpoint": (
-        _checkpoint,
+        lambda agent, text, _stop: agent.checkpoint(text),
         "text  Keep a note on the work word for word until the next checkpoint",
     ),
     "threshold": (_threshold, "[tokens]  Show or set when to compact"),
