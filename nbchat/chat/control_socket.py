@@ -265,42 +265,33 @@ def new_chat_id() -> str:
 
 
 def send_action(
-    kernel: str, action: str, *, chat_id: str = "", **details: object
-) -> None:
-    """Send an action to the chats of a kernel, or to one.
-
-    Raises ChatUnreachable when no chat listens, NbchatError when all refuse.
-    """
-    refusals = []
-    addresses = _addresses(kernel, chat_id)
-    answers = [_answer_of(address, action, details) for address in addresses]
-    for answer in answers:
-        if answer and "done" in answer:
-            return
-        refusals += [str(answer["error"])] if answer and "error" in answer else []
-    if not refusals:
-        raise ChatUnreachable(
-            f"Can't reach a chat in kernel {kernel}. None has started a turn there, or "
-            "the kernel runs on another machine."
-        )
-    raise NbchatError(refusals[0])
-
-
-def request_value(
-    kernel: str, action: str, *, chat_id: str, timeout_seconds: float, **details: object
+    kernel: str,
+    action: str,
+    *,
+    chat_id: str = "",
+    timeout_seconds: float = TIMEOUT_SECONDS,
+    **details: object,
 ) -> object:
-    """The return value of an action of one chat.
+    """Send an action to the chats of a kernel, or to one; returns what it returned.
 
-    Raises ChatUnreachable when the chat does not listen or takes longer than the
-    timeout, and NbchatError when it refuses.
+    Raises ChatUnreachable when no chat listens or answers in time, NbchatError when all
+    refuse.
     """
-    for address in _addresses(kernel, chat_id):
-        answer = _answer_of(address, action, details, timeout_seconds)
-        if answer and "error" in answer:
-            raise NbchatError(str(answer["error"]))
-        if answer and "done" in answer:
+    answers = [
+        answer
+        for address in _addresses(kernel, chat_id)
+        if (answer := _answer_of(address, action, details, timeout_seconds))
+    ]
+    for answer in answers:
+        if "done" in answer:
             return answer.get("value")
-    raise ChatUnreachable(f"The chat {chat_id} of kernel {kernel} doesn't answer.")
+    for answer in answers:
+        if "error" in answer:
+            raise NbchatError(str(answer["error"]))
+    raise ChatUnreachable(
+        f"Can't reach a chat in kernel {kernel}. None has started a turn there, or the "
+        "kernel runs on another machine."
+    )
 
 
 def chats() -> list[tuple[str, str]]:
@@ -314,7 +305,7 @@ def _answer_of(
     address: Address,
     action: str,
     details: Mapping[str, object],
-    timeout_seconds: float = TIMEOUT_SECONDS,
+    timeout_seconds: float,
 ) -> dict[str, Any] | None:
     """The answer of one socket; None when nothing listens, or something else does."""
     try:

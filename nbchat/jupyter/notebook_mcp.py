@@ -19,7 +19,7 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import approvals_of
 from nbchat.agent.mcp import require_mcp
 from nbchat.chat.chat_runner import ChatRunner
-from nbchat.chat.control_socket import chats, request_value
+from nbchat.chat.control_socket import chats, send_action
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.live_variables import describe_variables
 from nbchat.conversation.tools import Tool, run_tool
@@ -229,7 +229,7 @@ def _asked(notebook: str, tool: str, arguments: Mapping[str, Any]) -> str:
     details = {"tool": tool, "arguments": dict(arguments)}
     try:
         return str(
-            request_value(
+            send_action(
                 kernel, ACTION, chat_id=chat, timeout_seconds=seconds, **details
             )
         )
