@@ -16,7 +16,7 @@ from nbchat.errors import ConfigError
 
 Meter = Literal["cumulative", "window", "auto", "off"]
 Summarizer = Literal["prose", "structured", "hybrid", "extractive"]
-Style = Literal["general", "complete", "technical", "code"]
+Style = Literal["general", "facts", "complete", "technical", "code"]
 Detail = Literal["normal", "detailed", "concise"]
 KeepUnit = Literal["messages", "exchanges", "tokens"]
 
@@ -168,6 +168,7 @@ PRESETS = {
             keep_unit="exchanges",
             bullets=40,
             summarizer="structured",
+            style="facts",
             largest_share=0.4,
         ),
         Policy(

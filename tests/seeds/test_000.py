@@ -525,12 +525,12 @@ def test_6_1_prompt_asks_for_every_field_as_json_and_nothing_else():
 @pytest.mark.parametrize(
     "guideline",
     [
-        "Copy names, numbers, paths and identifiers exactly",  # 1 preserve facts
-        "each rule, preference and final decision in force",  # 2 preserve decisions
-        "two or three sentences",  # 3 compress verbosity
-        '"entities", a list of objects with "kind"',  # 4 extract entities
-        "what happened, in order",  # 5 maintain chronology
-        "unresolved_questions",  # 6 flag unresolved
+        "Preserve every fact that was established",
+        "Preserve each decision made or action taken",
+        "Turn long explanations into bullet points",
+        "List the key entities: companies, people, metrics",
+        "Keep the order in which things happened",
+        "Flag each question that wasn't fully answered",
     ],
 )
 def test_6_1_guidelines_each_is_in_the_request(guideline: str):

@@ -387,6 +387,9 @@ class _Packing:
         offered, needed = dict(self._offered), self._needed
         room = self._left - min(NOTE_TOKENS, self._left // 3)
         given = shared_out(room, {**needed, "newest": UNLIMITED})
+        if self._material.bullets:  # their lines say the answers already
+            newest = self._size("newest", self._newest(given["newest"]))
+            given = shared_out(room, {**needed, "newest": newest})
         if given["records"] < needed["records"]:
             offered["records"] = self._shorter_records(given["records"])
         for name, lines in offered.items():
@@ -445,13 +448,18 @@ class _Packing:
             self._missing.append(f"{_counted(missing, 'line')} of {name}")
 
     def _add_newest(self) -> None:
-        note, has_lines = self._missing_note(), bool(self._material.bullets)
-        most = self._left - self._title_size("newest") - sum(map(self._tokens, note))
-        lines = newest_lines(
-            self._reading.entries, most, self._count, has_answers=not has_lines
-        )
+        note = self._missing_note()
+        lines = self._newest(self._left - sum(map(self._tokens, note)))
         self._add("newest", _memory_lines("newest", lines))
         self.lines += note
+
+    def _newest(self, most: int) -> list[Line]:
+        return newest_lines(
+            self._reading.entries,
+            most - self._title_size("newest"),
+            self._count,
+            has_answers=not self._material.bullets,
+        )
 
     def _missing_note(self) -> list[MemoryLine]:
         """A line about what found no room, as long as there is room for it."""

@@ -16,7 +16,7 @@ values that the question does not name is kept.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from nbchat.compaction.memory.lines import Line
 from nbchat.compaction.shortening import shorten_to_tokens, within
@@ -75,7 +75,7 @@ def newest_lines(
 ) -> list[Line]:
     """The newest entries but those of the person, oldest first, within a budget.
 
-    Without answers where each exchange has a line that says its answer.
+    Without the last answer of each exchange where each has a line that says it.
     """
     lines: list[Line] = []
     left = budget_tokens
@@ -92,12 +92,14 @@ def newest_lines(
             break
         left -= size
         lines.append(Line(shown, position))
-    before = entries[: position + 1]
-    return [*_beginnings(before, left, count, lines), *lines[::-1]]
+    before = reversed(range(min(position + 1, len(entries))))
+    answers = (at for at in before if has_answers or not _is_last(entries, at))
+    return [*_beginnings(entries, answers, left, count, lines), *lines[::-1]]
 
 
 def _beginnings(
     entries: Sequence[Entry],
+    positions: Iterable[int],
     budget_tokens: int,
     count: Callable[[str], int],
     shown: Sequence[Line],
@@ -105,7 +107,7 @@ def _beginnings(
     """The first words of earlier answers, as many as fit, oldest first."""
     lines: list[Line] = []
     known = {line.position for line in shown}
-    for position in range(len(entries) - 1, -1, -1):
+    for position in positions:
         entry = entries[position]
         if position in known or not (entry.is_answer and entry.content.strip()):
             continue
@@ -117,6 +119,11 @@ def _beginnings(
             break
         lines.append(Line(text, position))
     return lines[::-1]
+
+
+def _is_last(entries: Sequence[Entry], position: int) -> bool:
+    """True if an entry is the last of its exchange."""
+    return all(entry.is_of_user for entry in entries[position + 1 : position + 2])
 
 
 def _newest_first(

@@ -25,6 +25,15 @@ PROMPTS: dict[Style, str] = {
         "numbers; what was tried and failed, and why); Open (what is unanswered or "
         "waits for a decision, and the next step with every value that it needs)."
     ),
+    "facts": (
+        "Compact the conversation above, so that it can go on from this text alone. "
+        "Preserve every fact that was established: names, numbers, dates, identifiers "
+        "and results of analyses. Preserve each decision made or action taken, and "
+        "each rule and preference of the user in force. Turn long explanations into "
+        "bullet points. List the key entities: companies, people, metrics, files. Keep "
+        "the order in which things happened. Flag each question that wasn't fully "
+        "answered, and the next step."
+    ),
     "complete": (
         "Write a record of the conversation above, so that it can go on from the "
         "record alone, under these headings: Context (what it is about and what the "
