@@ -284,7 +284,15 @@ class CompactionEngine:
         yield CompactionStarted(
             plan.trigger, running.messages, plan.tokens_before, running
         )
-        builder = self._builder(session, plan, base)
+        builder = SummaryBuilder(
+            session,
+            plan,
+            self.policy,
+            self.tracker.counter,
+            self.live_variables,
+            tools=base.tools if base else (),
+            readings=self._readings,
+        )
         if plan.is_resize:
             outcome = _without_model(builder.smaller_entry)
         elif self.policy.summarizer == "extractive":
@@ -302,11 +310,9 @@ class CompactionEngine:
                 on_usage=on_usage,
             )
         record = _ended_record(session, plan, running, outcome, self.tracker)
+        memory = builder.memory_in(record.summary)
         return replace(
-            record,
-            facts=builder.facts_in(record.summary),
-            memory=builder.lines_in(record.summary),
-            rules=builder.rules_in(record.summary),
+            record, facts=memory.facts, memory=memory.lines, rules=memory.rules
         )
 
     def as_of_now(self, session: Session, plan: Plan, record: Compaction) -> Compaction:
@@ -413,20 +419,6 @@ class CompactionEngine:
             goal = fit = before // 2
         sums = tracker.transcript_tokens(session)
         return Headroom(before, sums, tracker.info.window, goal, fit)
-
-    def _builder(
-        self, session: Session, plan: Plan, base: Request | None
-    ) -> SummaryBuilder:
-        """Builder of the summary entry from a text, with the session's facts."""
-        return SummaryBuilder(
-            session,
-            plan,
-            self.policy,
-            self.tracker.counter,
-            self.live_variables,
-            tools=base.tools if base else (),
-            readings=self._readings,
-        )
 
     def _assignment(
         self,

@@ -1,7 +1,7 @@
 """Build the summary entry of a plan: the summary, and the memory that code copies."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from nbchat.compaction.memory.memory import (
     Material,
@@ -20,10 +20,8 @@ from nbchat.compaction.summary_format import (
     summary_text,
 )
 from nbchat.conversation.entries import (
-    Compaction,
     Entry,
     Fact,
-    MemoryLine,
     Rule,
 )
 from nbchat.conversation.rules_file import rules_in
@@ -51,45 +49,34 @@ LiveVariables = Callable[[Sequence[Entry]], list[str]]
 """Returns lines about the kernel's variables that entries mention."""
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """The lines that code copied into an entry, as its record keeps them."""
-
-    memory: Memory = field(default_factory=Memory)
-    rules: tuple[Rule, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class SummaryBuilder:
     """Builds the summary entry of one plan, with a summary by a model or without."""
 
-    session: Session
-    plan: Plan
-    policy: Policy
-    counter: TokenCounter
-    live_variables: LiveVariables | None = None
-    tools: tuple[Tool, ...] = ()
-    """The tools of the chat: they say which calls only read."""
-    readings: Readings = field(default_factory=Readings, compare=False)
-    """Readings of the transcript by earlier compactions."""
-    copied: dict[str, Copied] = field(default_factory=dict, compare=False)
-    """The lines that code copied into each entry that was built, by its content."""
-    transcript: Sequence[Entry] = field(init=False, compare=False)
-    """The transcript without secrets and what was excluded, as the plan found it."""
-    to_cover: Sequence[Entry] = field(init=False, compare=False)
-    """That of it which the plan and earlier compactions cover."""
-    before: Entry | None = field(init=False, compare=False)
-    """The summary that the plan covers, without secrets."""
-
-    def __post_init__(self) -> None:
-        """Take the transcript once: it is as long as the conversation."""
-        masked_entries = self.readings.masked
-        transcript = masked_entries.of_transcript(self.session.included_transcript)
-        object.__setattr__(self, "transcript", transcript)
-        object.__setattr__(self, "to_cover", transcript[: self.plan.stop])
-        covered = (each for each in self.plan.covered if each.role == "summary")
+    def __init__(
+        self,
+        session: Session,
+        plan: Plan,
+        policy: Policy,
+        counter: TokenCounter,
+        live_variables: LiveVariables | None,
+        *,
+        tools: tuple[Tool, ...],
+        readings: Readings,
+    ) -> None:
+        """`tools` of the chat say which calls only read; `readings` are of before."""
+        self.session, self.plan, self.policy = session, plan, policy
+        self.counter, self.live_variables = counter, live_variables
+        self.tools, self.readings = tools, readings
+        self.transcript = readings.masked.of(session.included_transcript)
+        """Without secrets and what was excluded, as the plan found it."""
+        self.to_cover = self.transcript[: plan.stop]
+        """That of it which the plan and earlier compactions cover."""
+        covered = (each for each in plan.covered if each.role == "summary")
         before = next(covered, None)
-        object.__setattr__(self, "before", masked(before) if before else None)
+        self.before = masked(before) if before else None
+        """The summary that the plan covers, without secrets."""
+        self._memories: dict[str, Memory] = {}
+        """The memory in each entry that was built, by the entry's content."""
 
     def entry(self, summary: str) -> Entry:
         """The entry with a model's summary and the memory beside it.
@@ -97,7 +84,7 @@ class SummaryBuilder:
         Raises CompactionError when it saves too little.
         """
         summary, _ = without_secrets(summary)
-        self._check(summary, self._made(summary, Copied()))  # before all is copied
+        self._check(summary, self._made(summary, Memory()))  # before all is copied
         return self._checked(summary, self._copied(summary))
 
     def extract_entry(self) -> Entry:
@@ -110,10 +97,10 @@ class SummaryBuilder:
         budget, count = self.plan.budget.summary, self.counter.count
         story = shorten_to_tokens(story, budget, count)
         summary = "\n\n".join(filter(None, (story, OPENING)))
-        copied = self._copied(summary, is_told=False)
-        if not (story or copied.memory.lines):
+        memory = self._copied(summary, is_told=False)
+        if not (story or memory.lines):
             return self.omission_entry()
-        return self._checked(summary, copied)
+        return self._checked(summary, memory)
 
     def smaller_entry(self) -> Entry:
         """The current summary again, within the budget: its text, and new memory.
@@ -135,24 +122,17 @@ class SummaryBuilder:
         count = count_messages(
             self.session.transcript[self.plan.start : self.plan.stop]
         )
-        return self._checked(OMISSION.format(count=f"{count:,}"), Copied())
+        return self._checked(OMISSION.format(count=f"{count:,}"), Memory())
 
-    def facts_in(self, content: str) -> tuple[Fact, ...]:
-        """The facts in an entry; equal ones of the compaction before take no memory."""
+    def memory_in(self, content: str) -> Memory:
+        """The memory in an entry; facts of the compaction before take no room again."""
+        found = self._memories.get(content, Memory())
         before = self.session.compactions[-1:]
         known = {fact: fact for record in before for fact in record.facts}
-        facts = self.copied.get(content, Copied()).memory.facts
-        return tuple(known.get(each, each) for each in facts)
+        facts = tuple(known.get(each, each) for each in found.facts)
+        return replace(found, facts=facts)
 
-    def lines_in(self, content: str) -> tuple[MemoryLine, ...]:
-        """The lines of the memory in an entry."""
-        return self.copied.get(content, Copied()).memory.lines
-
-    def rules_in(self, content: str) -> tuple[Rule, ...]:
-        """The rules in force with an entry, also those that found no room in it."""
-        return self.copied.get(content, Copied()).rules
-
-    def _copied(self, summary: str, *, is_told: bool = True) -> Copied:
+    def _copied(self, summary: str, *, is_told: bool = True) -> Memory:
         """The lines that code copies beside a summary, within what both may take.
 
         With `is_told` the summary says what it covers, so that its values come last.
@@ -160,7 +140,7 @@ class SummaryBuilder:
         count = self.counter.count
         room = self._largest - count(summary) - TAGS_TOKENS
         rules = rules_in_force(
-            self._rules_before(),
+            rules_of(self.session, self.plan.start),
             summary if is_told else "",
             self.to_cover,
             self.session.dropped_rules,
@@ -177,11 +157,7 @@ class SummaryBuilder:
         with self.readings.of(self.to_cover, self.tools) as reading:
             material = replace(material, file=_file_lines(reading.rules_file))
             memory = memory_of(reading, material, budget, count)
-        return Copied(memory, (*rules, *self._dropped_before()))
-
-    def _rules_before(self) -> tuple[Rule, ...]:
-        """The rules of the newest summary before the plan's new messages."""
-        return rules_of(self.session, self.plan.start)
+        return replace(memory, rules=(*rules, *self._dropped_before()))
 
     def _dropped_before(self) -> Iterator[Rule]:
         """The rules of before that the person dropped, and may take back."""
@@ -196,8 +172,8 @@ class SummaryBuilder:
         limit = self.plan.budget.limit
         return largest if limit is None else min(largest, limit)
 
-    def _checked(self, summary: str, copied: Copied) -> Entry:
-        entry = self._made(summary, copied)
+    def _checked(self, summary: str, memory: Memory) -> Entry:
+        entry = self._made(summary, memory)
         self._check(summary, entry)
         return entry
 
@@ -212,12 +188,12 @@ class SummaryBuilder:
         )
         check_budget(entry_tokens, self.plan.budget.limit)
 
-    def _made(self, summary: str, copied: Copied) -> Entry:
-        memory = _without_secrets(copied.memory)
+    def _made(self, summary: str, memory: Memory) -> Entry:
+        memory = _without_secrets(memory)
         if self.policy.summarizer == "hybrid" and not summary.startswith(HEADING):
             summary = f"{HEADING}\n{summary}"
         entry = summary_entry(summary, [line.text for line in memory.lines])
-        self.copied[entry.content] = Copied(memory, copied.rules)
+        self._memories[entry.content] = memory
         return entry
 
     def _variables(self) -> list[str]:
@@ -248,7 +224,7 @@ def _newest_rules(session: Session, stop: int | None) -> tuple[Rule, ...]:
     records = [r for r in session.active_compactions if r.kind == "summary"]
     if stop is not None:
         records = [record for record in records if record.stop <= stop]
-    newest = max(records, key=_stop_of, default=None)
+    newest = max(records, key=lambda record: record.stop, default=None)
     return newest.rules if newest else ()
 
 
@@ -257,10 +233,6 @@ def _is_said(session: Session, rule: Rule) -> bool:
     if not 0 <= rule.position < len(session.transcript):
         return False
     return is_said(rule, masked(session.transcript[rule.position]))
-
-
-def _stop_of(record: Compaction) -> int:
-    return record.stop
 
 
 def _without_secrets(memory: Memory) -> Memory:
@@ -273,7 +245,7 @@ def _without_secrets(memory: Memory) -> Memory:
         for line, (text, _) in zip(memory.lines, shown, strict=True)
     ]
     facts = tuple(each for each in memory.facts if not _is_secret(each))
-    return Memory(tuple(lines), facts)
+    return replace(memory, lines=tuple(lines), facts=facts)
 
 
 def _is_secret(fact: Fact) -> bool:

@@ -6,11 +6,9 @@ The transcript is append-only. A compaction is a record beside it, and
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import islice
-from typing import overload
 
 from nbchat.conversation.cell_changes import CellChange, CellChanges
 from nbchat.conversation.entries import (
@@ -82,74 +80,6 @@ class Transcript(list[Entry]):
         add_to_hash(digest, self[count:stop])
         self._hashed = min(stop, len(self)), digest
         return digest.hexdigest()
-
-
-class TranscriptView(Sequence[Entry]):
-    """The first entries of a transcript, some of them changed; it copies none.
-
-    A view of its first entries is a view again, any other slice is a list.
-    """
-
-    def __init__(
-        self, entries: Sequence[Entry], changes: Mapping[int, Entry], stop: int
-    ) -> None:
-        """View the entries before `stop`, with `changes` by their indices."""
-        self.source, self.changes = entries, changes
-        self._stop = stop
-
-    def __repr__(self) -> str:
-        """The length, never the contents."""
-        return f"<TranscriptView of {len(self)} entries>"
-
-    def __eq__(self, other: object) -> bool:
-        """Equal to any sequence of equal entries; quick for views of one transcript."""
-        if not isinstance(other, Sequence) or len(self) != len(other):
-            return False
-        if isinstance(other, TranscriptView) and self.source is other.source:
-            changed = self.changes.keys() | other.changes.keys()
-            return all(self[n] == other[n] for n in changed if n < len(self))
-        return all(a == b for a, b in zip(self, other, strict=False))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __len__(self) -> int:
-        """How many entries; those that are appended later do not count."""
-        return self._stop
-
-    def __iter__(self) -> Iterator[Entry]:
-        """Oldest first."""
-        entries = islice(self.source, self._stop)
-        changes = self.changes
-        if not changes:
-            return entries
-        return (changes.get(index, each) for index, each in enumerate(entries))
-
-    def __reversed__(self) -> Iterator[Entry]:
-        """Newest first."""
-        return map(self.__getitem__, reversed(range(self._stop)))
-
-    @overload
-    def __getitem__(self, index: int) -> Entry: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Entry]: ...
-
-    def __getitem__(self, index: int | slice) -> Entry | Sequence[Entry]:
-        """One entry, a view of the first ones, or a list of others."""
-        if isinstance(index, slice):
-            start, stop, step = index.indices(self._stop)
-            if step != 1:
-                return [self[each] for each in range(start, stop, step)]
-            if not start:
-                return TranscriptView(self.source, self.changes, max(stop, 0))
-            found = enumerate(self.source[start:stop], start)
-            return [self.changes.get(number, each) for number, each in found]
-        if index < 0:
-            index += self._stop
-        if not 0 <= index < self._stop:
-            raise IndexError(index)
-        changed = self.changes.get(index)
-        return self.source[index] if changed is None else changed
 
 
 def _entry(position: int, fields: Sequence[str]) -> Entry:
@@ -390,11 +320,13 @@ class Session:
         return {index: each for each in records for index, _ in each.replacements}
 
     @property
-    def included_transcript(self) -> TranscriptView:
+    def included_transcript(self) -> list[Entry]:
         """The transcript of now without the content of excluded entries."""
         records = [each for each in self.active_compactions if each.is_exclusion]
-        changes = _changes(self.transcript, records)
-        return TranscriptView(self.transcript, changes, len(self.transcript))
+        entries = self.transcript[:]
+        for index, entry in _changes(entries, records).items():
+            entries[index] = entry
+        return entries
 
     def history_since(self, position: int) -> list[Entry]:
         """The history from a transcript index on."""

@@ -9,13 +9,11 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar, Literal
-from weakref import finalize
 
 import anthropic
 
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
-from nbchat.errors import RequestRefused
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
 from nbchat.providers.endpoint import set_variable
 from nbchat.providers.history_repair import wire_name
@@ -107,6 +105,7 @@ class AnthropicProvider(SdkProvider):
 
     usual_service: ClassVar[Service] = ANTHROPIC
     sdk_error = anthropic.AnthropicError
+    connections = anthropic.DefaultHttpxClient
     warm_up_events = SHORT_ANSWER
     speaks_messages = True
     thinking_of = "anthropic"
@@ -116,19 +115,9 @@ class AnthropicProvider(SdkProvider):
         "stop": "stop_sequences",
     }
 
-    @cached_property
-    def _client(self) -> Any:
-        client = self._connected(
-            self._new_client,
-            base_url=self.endpoint.url,
-            http_client=self._http_client(anthropic.DefaultHttpxClient),
-        )
-        finalize(self, client.close)
-        return client
-
     def _new_client(self, **given: Any) -> Any:
-        """The SDK's client; for a cloud the SDK's own one."""
         key = self._credentials()
+        given["base_url"] = self.endpoint.url
         match self.kind:
             case "azure":
                 return anthropic.AnthropicFoundry(api_key=key, **given)
@@ -149,10 +138,9 @@ class AnthropicProvider(SdkProvider):
         """The format of messages."""
         return FORMAT
 
-    def count_tokens(self, request: Request) -> int:
-        """Input tokens of a request as Anthropic counts them."""
-        sent = self._sendable(request)
-        return self._inquire(lambda: self._counted(sent), sent)
+    @property
+    def _counts_tokens(self) -> bool:
+        return True
 
     def _counted(self, request: Request) -> int:
         count = self._client.messages.count_tokens(
@@ -213,14 +201,6 @@ class AnthropicProvider(SdkProvider):
     def _output_limit(self, request: Request) -> int:
         """The longest answer that fits the window beside the input."""
         return request.max_output_tokens or self._listed(request).output_reserve
-
-    def _served_models(self) -> list[Json]:
-        if getattr(self._client, "models", None) is None:
-            raise RequestRefused(
-                f"{self.endpoint.product} lists no models. Enter the name of one."
-            )
-        page = self._client.models.list(timeout=QUESTION_TIMEOUT_SECONDS)
-        return [model.to_dict(warnings=False) for model in page]
 
     def _served_window(self) -> int | None:
         if not (self._is_home and self.kind == "anthropic"):

@@ -60,15 +60,9 @@ class GeminiProvider(OpenAIProvider):
         """The format of messages."""
         return FORMAT
 
-    def count_tokens(self, request: Request) -> int:
-        """Input tokens of a request as Gemini counts them.
-
-        Counted here where a compatible server is not Gemini's own.
-        """
-        if not self._native_address:
-            return super().count_tokens(request)
-        sent = self._sendable(request)
-        return self._inquire(lambda: self._counted(sent), sent)
+    @property
+    def _counts_tokens(self) -> bool:
+        return bool(self._native_address)
 
     def _counted(self, request: Request) -> int:
         model = self._model_for(request).removeprefix(MODEL_PREFIX)

@@ -7,7 +7,6 @@ from itertools import chain
 from json import dumps, loads
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
-from weakref import finalize
 
 import httpx2
 import openai
@@ -62,21 +61,13 @@ class OpenAIProvider(SdkProvider):
 
     usual_service: ClassVar[Service] = OPENAI
     sdk_error = openai.OpenAIError
+    connections = openai.DefaultHttpxClient
     warm_up_events = SHORT_ANSWER
     sampling: ClassVar[Mapping[str, str]] = {
         name: name for name in ("temperature", "top_p", "seed", "stop")
     }
 
-    @cached_property
-    def _client(self) -> openai.OpenAI:
-        client = self._connected(
-            self._new_client, http_client=self._http_client(openai.DefaultHttpxClient)
-        )
-        finalize(self, client.close)
-        return client
-
-    def _new_client(self, **given: Any) -> openai.OpenAI:
-        """The SDK's client; for a cloud with the SDK's own way to identify itself."""
+    def _new_client(self, **given: Any) -> Any:
         key, url = self._credentials(), self.endpoint.url
         match self.kind:
             case "bedrock":
@@ -106,7 +97,7 @@ class OpenAIProvider(SdkProvider):
     def _open(self, request: Request) -> WireStream:
         # Everything goes as extra_body: the SDK would walk each message through typed
         # unions, 58 times slower for the same bytes (263 ms per 1,000 messages).
-        stream = self._client.chat.completions.create(
+        stream: WireStream = self._client.chat.completions.create(
             model=self._model_for(request),
             messages=[],
             stream=True,
@@ -136,10 +127,6 @@ class OpenAIProvider(SdkProvider):
         """OpenAI's new models refuse `max_tokens`, compatible servers the new name."""
         is_new = self._is_home and not self.service.tells_limits
         return "max_completion_tokens" if is_new else "max_tokens"
-
-    def _served_models(self) -> list[Json]:
-        page = self._client.models.list(timeout=QUESTION_TIMEOUT_SECONDS)
-        return [model.to_dict(warnings=False) for model in page]
 
     def _served_window(self) -> int | None:
         models = self._served_models()

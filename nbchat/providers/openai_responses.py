@@ -86,12 +86,9 @@ class ResponsesProvider(OpenAIProvider):
         """The format of input items."""
         return FORMAT
 
-    def count_tokens(self, request: Request) -> int:
-        """Input tokens of a request as OpenAI counts them; else counted here."""
-        if not (self._is_home and self.kind == "openai"):
-            return super().count_tokens(request)
-        sent = self._sendable(request)
-        return self._inquire(lambda: self._counted(sent), sent)
+    @property
+    def _counts_tokens(self) -> bool:
+        return self._is_home and self.kind == "openai"
 
     def _counted(self, request: Request) -> int:
         count = self._client.responses.input_tokens.count(
@@ -106,13 +103,14 @@ class ResponsesProvider(OpenAIProvider):
 
     def _open(self, request: Request) -> WireStream:
         # As extra_body, for the SDK would walk each item through typed unions.
-        return self._client.responses.create(
+        stream: WireStream = self._client.responses.create(
             model=self._model_for(request),
             stream=True,
             store=False,
             timeout=self._timeout_of(request),
             extra_body=self._extra_body(request),
         )
+        return stream
 
     def _extra_body(self, request: Request) -> Json:
         model = self._model_for(request)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from threading import Event as Flag
 from typing import Any, ClassVar, TypeVar, Unpack
+from weakref import finalize
 
 import httpx2
 
@@ -76,7 +77,6 @@ from nbchat.providers.tokens import (
 from nbchat.providers.wire_format import (
     Json,
     Reader,
-    SdkClient,
     SizeCheck,
     WireFormat,
     WireMessages,
@@ -120,6 +120,8 @@ class SdkProvider(ABC):
     usual_service: ClassVar[Service]
     """Where the API is served, unless a provider is made with another service."""
     sdk_error: ClassVar[type[Exception]]
+    connections: ClassVar[type[httpx2.Client]]
+    """The SDK's own HTTP client."""
     warm_up_events: ClassVar[tuple[Json, ...]]
     """The events of a short reply, for the warm-up."""
     speaks_messages: ClassVar[bool] = False
@@ -281,8 +283,19 @@ class SdkProvider(ABC):
         return known.with_window(self._window, source=self._window_source)
 
     def count_tokens(self, request: Request) -> int:
-        """Input tokens of a request, counted here."""
-        return self._counted_here(self._sendable(request))
+        """Input tokens of a request, counted by the server where it can."""
+        sent = self._sendable(request)
+        if not self._counts_tokens:
+            return self._counted_here(sent)
+        return self._inquire(lambda: self._counted(sent), sent)
+
+    @property
+    def _counts_tokens(self) -> bool:
+        """True if the server counts tokens by `_counted`."""
+        return False
+
+    def _counted(self, request: Request) -> int:
+        raise NotImplementedError
 
     def _sendable(self, request: Request) -> Request:
         """The request without what its model has refused."""
@@ -398,10 +411,21 @@ class SdkProvider(ABC):
     def format(self) -> WireFormat:
         """The format of messages."""
 
-    @property
+    @cached_property
+    def _client(self) -> Any:
+        """The SDK's client, built at first use; raises ConfigError if it cannot be."""
+        redact_logs(self.endpoint)
+        http_client = self._http_client(self.connections)
+        try:
+            client = self._new_client(http_client=http_client, max_retries=0)
+        except (self.sdk_error, ValueError, RuntimeError, ImportError) as error:
+            raise ConfigError(self._no_credentials(error)) from None
+        finalize(self, client.close)
+        return client
+
     @abstractmethod
-    def _client(self) -> SdkClient:
-        """The SDK's client, built at first use."""
+    def _new_client(self, **given: Any) -> Any:
+        """The SDK's client; for a cloud with the SDK's own way to identify itself."""
 
     @abstractmethod
     def _new_reader(self, request: Request) -> Reader:
@@ -415,9 +439,14 @@ class SdkProvider(ABC):
     def _extra_body(self, request: Request) -> Json:
         """The fields of the request's body."""
 
-    @abstractmethod
     def _served_models(self) -> list[Json]:
         """The server's list of models."""
+        if getattr(self._client, "models", None) is None:
+            raise RequestRefused(
+                f"{self.endpoint.product} lists no models. Enter the name of one."
+            )
+        page = self._client.models.list(timeout=QUESTION_TIMEOUT_SECONDS)
+        return [model.to_dict(warnings=False) for model in page]
 
     def _should_ask_window(self) -> bool:
         """True if the server knows this model's window better than the price list."""
@@ -437,14 +466,6 @@ class SdkProvider(ABC):
         key, self._key_version = self.endpoint.key(), self.endpoint.key_version
         finds_others = self.service.extra and self.endpoint.is_trusted
         return key if key or finds_others else PLACEHOLDER_KEY
-
-    def _connected(self, make: Callable[..., T], **given: Any) -> T:
-        """An SDK's client; raises ConfigError if it cannot be made."""
-        redact_logs(self.endpoint)
-        try:
-            return make(**given, max_retries=0)
-        except (self.sdk_error, ValueError, RuntimeError, ImportError) as error:
-            raise ConfigError(self._no_credentials(error)) from None
 
     def _no_credentials(self, error: Exception) -> str:
         extra = self.service.extra
@@ -529,12 +550,8 @@ class SdkProvider(ABC):
         if getattr(error, "status_code", 0) not in ADAPTABLE:
             return False
         found = error_fields(getattr(error, "body", None))
-        sent = self._sent_fields(request)
+        sent = self._extra_body(request)
         return self._adaptations.learn(self._model_for(request), sent, found)
-
-    def _sent_fields(self, request: Request) -> Json:
-        """The fields of the request's body, with those that the SDK adds."""
-        return self._extra_body(request)
 
     def _open_on_live_connection(self, request: Request) -> WireStream:
         """The stream; opened again if the server dropped an idle connection.
@@ -556,12 +573,10 @@ class SdkProvider(ABC):
             return self._open(request)
         except NbchatError:
             raise
-        except self._sdk_errors as error:
-            if self.service.extra and type(error) is self.sdk_error:
-                raise AuthenticationFailed(self._no_credentials(error)) from None
-            raise
         except Exception as error:
-            if not self.service.extra:
+            is_sdk = isinstance(error, self._sdk_errors)
+            is_of_server = is_sdk and type(error) is not self.sdk_error
+            if is_of_server or not self.service.extra:
                 raise
             raise AuthenticationFailed(self._no_credentials(error)) from None
 

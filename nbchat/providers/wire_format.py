@@ -275,13 +275,6 @@ class WireStream(AbstractContextManager[Iterable[WireItem]], Protocol):
     response: httpx2.Response
 
 
-class SdkClient(Protocol):
-    """An SDK's client."""
-
-    def with_options(self, *, http_client: httpx2.Client) -> "SdkClient":
-        """The same client with another HTTP client."""
-
-
 class Reader(Protocol):
     """Reads a stream in one wire format."""
 

@@ -1,4 +1,4 @@
-"""A transcript and views of it: copies, reading while it grows, and usages."""
+"""A transcript: copies, reading while it grows, and usages."""
 
 import pickle
 import random
@@ -6,10 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from threading import Event, Thread
 
-import pytest
-
 from nbchat.conversation.entries import Entry, Usage, prefix_hash
-from nbchat.conversation.session import Session, Transcript, TranscriptView, UsageList
+from nbchat.conversation.session import Session, Transcript, UsageList
 
 COUNT = 500
 
@@ -71,37 +69,6 @@ def test_threads_read_a_transcript_while_it_grows():
         assert all(found)
     thread.join()
     assert transcript == [entry(number) for number in range(5_000)]
-
-
-def test_a_view_shows_changed_entries_and_those_that_were_there_then():
-    transcript = grown(9)
-    changed = Entry("user", "[excluded by the user]")
-    view = TranscriptView(transcript, {3: changed, 8: changed}, 8)
-    transcript.append(entry(9))
-    wanted = [*map(entry, range(8))]
-    wanted[3] = changed
-    assert list(view) == wanted
-    assert list(reversed(view)) == wanted[::-1]
-    assert [view[n] for n in range(-8, 8)] == wanted * 2
-    for where in (slice(2, 5), slice(3), slice(None), slice(-3, None), slice(7, 2, -2)):
-        assert list(view[where]) == wanted[where]
-    for index in (8, -9):
-        with pytest.raises(IndexError):
-            view[index]
-
-
-def test_views_are_equal_when_their_entries_are():
-    transcript, other = grown(9), grown(9)
-    changed = Entry("user", "changed")
-    view = TranscriptView(transcript, {}, 8)
-    assert view == TranscriptView(transcript, {8: changed}, 9)[:8]
-    assert view == TranscriptView(transcript, {3: entry(3)}, 8)
-    assert view == TranscriptView(other, {}, 8)
-    assert view == other[:8]
-    assert view != TranscriptView(transcript, {3: changed}, 8)
-    assert view != TranscriptView(transcript, {}, 7)
-    assert view != TranscriptView(other, {7: changed}, 8)
-    assert view != "text"
 
 
 def test_usages_are_found_by_the_entries_they_came_with():

@@ -30,7 +30,6 @@ from nbchat.conversation.entries import Entry, Fact, MemoryLine, Rule
 from nbchat.conversation.pastes import with_hidden_secrets
 from nbchat.conversation.search_index import TOOL_NAME as RECALL
 from nbchat.conversation.secret_masking import HIDDEN, without_secrets
-from nbchat.conversation.session import TranscriptView
 from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import CallMatcher
 
@@ -105,6 +104,8 @@ class Memory:
 
     lines: tuple[MemoryLine, ...] = ()
     facts: tuple[Fact, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    """The rules in force, also those that found no room."""
 
 
 class Reading:
@@ -220,36 +221,19 @@ class MaskedEntries:
 
     def __init__(self) -> None:
         """Start with nothing masked."""
-        self._newest: dict[Entry, Entry] = {}
-        self._transcript: tuple[TranscriptView, dict[int, Entry]] | None = None
-        """The transcript that was masked last, and what is changed in it."""
+        self._known: tuple[list[Entry], list[Entry]] = [], []
+        """The entries of the last call, and the same without secrets."""
 
-    def of(self, entries: Iterable[Entry]) -> list[Entry]:
-        """A few entries without the secrets in their texts; kept for the next call."""
-        known, newest = self._newest, dict[Entry, Entry]()
-        masked_entries = []
-        for entry in entries:
-            newest[entry] = known.get(entry) or newest.get(entry) or masked(entry)
-            masked_entries.append(newest[entry])
-        self._newest = newest
-        return masked_entries
-
-    def of_transcript(self, view: TranscriptView) -> TranscriptView:
-        """A transcript without the secrets in its texts; only what is new is masked.
+    def of(self, entries: list[Entry]) -> list[Entry]:
+        """Entries without the secrets in their texts; only what is new is masked.
 
         All is, where the entries of the last call were changed, as by an exclusion.
         """
-        start, changes = 0, dict(view.changes)
-        if self._transcript is not None:
-            before, masked_before = self._transcript
-            if before == view[: len(before)]:
-                start, changes = len(before), masked_before
-        for index, entry in enumerate(view[start:], start):
-            hidden = masked(entry)
-            if hidden is not entry or index in view.changes:
-                changes[index] = hidden
-        self._transcript = view, changes
-        return TranscriptView(view.source, changes, len(view))
+        before, hidden = self._known
+        kept = hidden if before == entries[: len(before)] else []
+        found = [*kept, *map(masked, entries[len(kept) :])]
+        self._known = entries, found
+        return found
 
 
 def masked(entry: Entry) -> Entry:

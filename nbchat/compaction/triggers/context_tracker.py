@@ -287,24 +287,20 @@ class ContextTracker:
         before = self.fixed_tokens + self.history_tokens(session)
         return round(tokens_before * (before - saved) / max(before, 1))
 
-    def wants_exact_count(self, session: Session) -> bool:
-        """True if the provider should count the next request."""
-        guard = self.limits.guard
-        if not self.policy.counts_exactly or guard is None:
-            return False
-        if self._anchor is not None and self._anchor[0] == len(session.transcript):
-            return False
-        return self.context_tokens(session) >= guard * NEAR
-
     def count_exactly(self, session: Session, count: Callable[[], int]) -> None:
         """Set the next request's size to what the provider counts, near the limit.
 
-        When its `count` fails, a larger size than the local one is assumed.
+        When its `count` fails, what was added since the last report counts for more.
         """
-        if not self.wants_exact_count(session):
+        guard, length = self.limits.guard, len(session.transcript)
+        if not self.policy.counts_exactly or guard is None:
+            return
+        known = self.context_tokens(session)
+        is_counted = self._anchor is not None and self._anchor[0] == length
+        if is_counted or known < guard * NEAR:
             return
         try:
-            tokens = count()
+            self.set_context_tokens(session, count())
         except Stopped:
             raise
         except NbchatError as error:
@@ -313,20 +309,14 @@ class ContextTracker:
                 self.info.name,
                 error.line,
             )
-            self.assume_larger_context(session)
-        else:
-            self.set_context_tokens(session, tokens)
+            reported = 0 if self._anchor is None else self._anchor[1]
+            larger = reported + ceil((known - reported) * CAUTION)
+            self._anchor = (length, larger)
 
     def set_context_tokens(self, session: Session, tokens: int) -> None:
         """Set the size of the next request as the provider has counted it."""
         self._anchor = (len(session.transcript), tokens)
         self._first_report = self._first_report or self._anchor
-
-    def assume_larger_context(self, session: Session) -> None:
-        """Count what was added since the last report with a margin for errors."""
-        known = 0 if self._anchor is None else self._anchor[1]
-        new = self.context_tokens(session) - known
-        self._anchor = (len(session.transcript), known + ceil(new * CAUTION))
 
     def is_far_from_due(self, session: Session) -> bool:
         """True if no meter can fire, whatever the exact size is; counts no tokens."""
