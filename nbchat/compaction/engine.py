@@ -284,15 +284,7 @@ class CompactionEngine:
         yield CompactionStarted(
             plan.trigger, running.messages, plan.tokens_before, running
         )
-        builder = SummaryBuilder(
-            session,
-            plan,
-            self.policy,
-            self.tracker.counter,
-            self.live_variables,
-            tools=base.tools if base else (),
-            readings=self._readings,
-        )
+        builder = self._builder(session, plan, base)
         if plan.is_resize:
             outcome = _without_model(builder.smaller_entry)
         elif self.policy.summarizer == "extractive":
@@ -420,6 +412,19 @@ class CompactionEngine:
         sums = tracker.transcript_tokens(session)
         return Headroom(before, sums, tracker.info.window, goal, fit)
 
+    def _builder(
+        self, session: Session, plan: Plan, base: Request | None
+    ) -> SummaryBuilder:
+        return SummaryBuilder(
+            session,
+            plan,
+            self.policy,
+            self.tracker.counter,
+            self.live_variables,
+            tools=base.tools if base else (),
+            readings=self._readings,
+        )
+
     def _assignment(
         self,
         plan: Plan,
@@ -460,16 +465,8 @@ class CompactionEngine:
         if is_by_code or not tracker.may_ask(plan.trigger):
             return []
         usage = self._last_usage(session)
-        chat = Chat(
-            provider,
-            tracker.info,
-            tracker.counter,
-            plan.trigger,
-            tracker.failures,
-            usage,
-            self._count_error(session, usage),
-            tracker.request_options,
-        )
+        error = self._count_error(session, usage)
+        chat = Chat(provider, tracker, plan.trigger, usage, error)
         shape = self.summary_shape
         return summary_models(chat, self.summary_model, self.fallback_model, shape)
 

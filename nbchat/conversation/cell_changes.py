@@ -22,9 +22,6 @@ TURNS_KEPT = 20
 CHARACTERS_KEPT = 20_000_000
 """Characters of a session's changes, after which the oldest turns are dropped."""
 
-OUTPUT_CHARACTERS = 100_000
-"""Characters of a cell's text outputs."""
-
 
 @dataclass(frozen=True, slots=True)
 class CellState:

@@ -28,9 +28,9 @@ LONGEST = 120
 SMALL = 20
 """Largest whole number that is taken for a count, as in "3 orders"."""
 
-LONG_DIGITS, CARD_DIGITS = 6, 12
-"""Digits from which a whole number may be an id, and the number of a card, which is
-named by its last four."""
+CARD_DIGITS = 12
+"""Digits from which a whole number may be that of a card, which is named by its last
+four."""
 
 CACHED = 10_000
 """Values whose forms stay in memory: those of tables are read again and again."""
@@ -161,12 +161,6 @@ class Value:
     def is_count(self) -> bool:
         """True if this is a small whole number, which may count anything."""
         return self.kind == "number" and not self.keys.isdisjoint(COUNTS)
-
-    @property
-    def is_id(self) -> bool:
-        """True if this names one thing: an id, or a whole number as long as one."""
-        is_long = self.text.isdecimal() and len(self.text) >= LONG_DIGITS
-        return self.kind in ("id", "path") or is_long
 
 
 class ValueIndex:

@@ -255,9 +255,11 @@ def find_endpoint(
     key_variable: str,
     api_key: Callable[[], str] | None,
     is_own: bool,
-    needs_key: bool = True,
-    key_hosts: Collection[str] = (),
-    other_secrets: Collection[str] = (),
+    needs_key: bool,
+    key_hosts: Collection[str],
+    other_secrets: Collection[str],
+    speaks_messages: bool,
+    proxy: str,
 ) -> Endpoint:
     """An endpoint whose key comes from `api_key`, else from the environment.
 
@@ -269,7 +271,16 @@ def find_endpoint(
     check_url(address, "base_url")
     secrets = tuple(other_secrets)
     none = KeySource()
-    keyless = Endpoint(kind, address, key_variable, none, other_secrets=secrets)
+    keyless = Endpoint(
+        kind,
+        address,
+        key_variable,
+        none,
+        is_own=is_own,
+        speaks_messages=speaks_messages,
+        proxy=proxy,
+        other_secrets=secrets,
+    )
     is_safe = _is_safe(address, key_hosts)
     needs_key = needs_key and is_own
     if not is_safe and (api_key is not None or secrets):

@@ -38,7 +38,6 @@ from nbchat.providers.closable_http import (
     is_dropped,
 )
 from nbchat.providers.endpoint import (
-    Endpoint,
     find_endpoint,
     redact_logs,
     secrets_in,
@@ -162,12 +161,17 @@ class SdkProvider(ABC):
             proxy=proxy,
             **options,
         )
-        self.endpoint = _endpoint_of(
-            self,
-            base_url,
+        address = self.service.find_address(base_url)
+        self.endpoint = find_endpoint(
+            self.kind,
+            address,
+            key_variable=set_variable(self.service.key_variables),
             api_key=api_key,
+            is_own=self.service.is_own(address),
+            needs_key=self.service.needs_key,
             key_hosts=api_key_hosts,
             other_secrets=secrets_in(headers or {}, proxy),
+            speaks_messages=self.speaks_messages,
             proxy=proxy,
         )
         self._headers = dict(headers or {})
@@ -607,32 +611,6 @@ class SdkProvider(ABC):
             fault.kind = self.kind
             self.endpoint.source.renew()
         return fault
-
-
-def _endpoint_of(
-    provider: SdkProvider,
-    base_url: str,
-    *,
-    api_key: Callable[[], str] | None,
-    key_hosts: Collection[str],
-    other_secrets: Collection[str],
-    proxy: str,
-) -> Endpoint:
-    """The address of a provider's service, or the given one, and the key for it."""
-    service = provider.service
-    address = service.find_address(base_url)
-    found = find_endpoint(
-        service.kind,
-        address,
-        key_variable=set_variable(service.key_variables),
-        api_key=api_key,
-        is_own=service.is_own(address),
-        needs_key=service.needs_key,
-        key_hosts=key_hosts,
-        other_secrets=other_secrets,
-    )
-    spoken, is_own = provider.speaks_messages, service.is_own(address)
-    return replace(found, is_own=is_own, speaks_messages=spoken, proxy=proxy)
 
 
 class _Maker(partial["SdkProvider"]):

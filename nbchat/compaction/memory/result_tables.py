@@ -44,7 +44,6 @@ _RULE = re.compile(r"\|?[ :]*-+[ :]*(?:[|+][ :]*-+[ :]*)*\|?|\+[-=+]+\+")
 _COLUMN = re.compile(r"[^\W\d](?:[^\n,;.!?:]|[.:]\w)*")
 _ID = re.compile(r"(?:^|[_\s-])id$|^ID$|[a-z\d]I[dD]$|_ID$", re.ASCII)
 _FRAME_SIZE = re.compile(r"\[\d+ rows x \d+ columns\]")
-_GAP = re.compile(r" {2,}")
 
 
 @dataclass(frozen=True, slots=True)

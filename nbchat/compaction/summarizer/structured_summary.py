@@ -79,15 +79,6 @@ class StructuredAnswer:
     resolved: frozenset[int] = frozenset()
 
 
-def rendered(text: str) -> str:
-    """The summary in a text with JSON; the text itself when there is no JSON.
-
-    Empty when all of its fields are.
-    """
-    answer = read_answer(text)
-    return text if answer is None else as_text(answer.fields)
-
-
 def read_answer(text: str) -> StructuredAnswer | None:
     """The fields in a text with JSON; None when there is no JSON."""
     found = _fields(text)

@@ -27,7 +27,6 @@ from nbchat.compaction.summarizer.reply_validation import (
     read_summary,
 )
 from nbchat.compaction.summarizer.requests import (
-    COUNT_ERROR,
     LEAST_CONVERSATION,
     MAX_PARTS,
     PlainSteps,
@@ -41,6 +40,7 @@ from nbchat.compaction.summarizer.structured_summary import (
     merged,
     read_answer,
 )
+from nbchat.compaction.triggers.context_tracker import ContextTracker
 from nbchat.conversation.entries import Entry, Status, SummaryFields, Usage
 from nbchat.conversation.events import CompactionProgress, RetryScheduled
 from nbchat.conversation.values import Value, values
@@ -52,10 +52,8 @@ from nbchat.errors import (
     Stopped,
 )
 from nbchat.providers.base import Provider, Reply, Request
-from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.request_options import RequestOptions, for_summary
 from nbchat.providers.retries import stream_with_retries
-from nbchat.providers.tokens import TokenCounter
 
 HARD_TRIGGERS = ("window", "overflow")
 """Triggers after which the chat could not continue without a summary."""
@@ -129,17 +127,12 @@ class Chat:
     """The chat to summarize, as far as it decides who writes the summary."""
 
     provider: Provider
-    info: ModelInfo
-    counter: TokenCounter
+    tracker: ContextTracker
     trigger: str
-    failures: int = 0
-    """Compactions that failed in a row."""
-    usage: Usage | None = None
+    usage: Usage | None
     """Usage of its last answer, if the history is still the same."""
-    count_error: float = COUNT_ERROR
+    count_error: float
     """The server's count divided by the local one."""
-    options: RequestOptions = field(default_factory=RequestOptions)
-    """Options of its requests."""
 
     @property
     def is_requested(self) -> bool:
@@ -154,7 +147,7 @@ def summary_models(
     shape: ShapeChoice,
 ) -> list[SummaryModel]:
     """The models to ask, in order, with more attempts when a person waits."""
-    soft = 1 if chat.failures else SOFT_REFUSALS
+    soft = 1 if chat.tracker.failures else SOFT_REFUSALS
     first = _summary_model(chat, summary_model, shape)
     models = [replace(first, refusals=MAX_REFUSALS if chat.is_requested else soft)]
     if fallback_model is not None:
@@ -168,12 +161,13 @@ def _summary_model(
     chat: Chat, choice: ModelChoice, shape: ShapeChoice = "auto"
 ) -> SummaryModel:
     """The chosen model; only the chat's own may share the chat's request."""
-    model = partial(SummaryModel, options=chat.options)
+    tracker = chat.tracker
+    model = partial(SummaryModel, options=tracker.request_options)
     if isinstance(choice, str):
-        return model(chat.provider, Sizes(chat.info, chat.counter), choice)
+        return model(chat.provider, Sizes(tracker.info, tracker.counter), choice)
     if choice is not None:
-        return model(choice, Sizes(choice.info(), chat.counter))
-    sizes = Sizes(chat.info, chat.counter, chat.count_error)
+        return model(choice, Sizes(choice.info(), tracker.counter))
+    sizes = Sizes(tracker.info, tracker.counter, chat.count_error)
     return model(chat.provider, sizes, shapes=_shapes(chat, shape))
 
 
@@ -181,7 +175,8 @@ def _shapes(chat: Chat, shape: ShapeChoice) -> tuple[Shape, ...]:
     if chat.trigger == "overflow":
         return ("plain",)  # the server has just refused the other one as too long
     is_warm = chat.usage is not None and chat.usage.cache_read_tokens > 0
-    is_small = chat.info.window is not None and chat.info.window < SMALL_WINDOW
+    window = chat.tracker.info.window
+    is_small = window is not None and window < SMALL_WINDOW
     pays = is_warm and not is_small
     wants_shared = shape == "shared" or (shape == "auto" and pays)
     return ("shared", "plain") if wants_shared else ("plain", "shared")

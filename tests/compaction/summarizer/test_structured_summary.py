@@ -9,7 +9,7 @@ from driving import finished
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
-from nbchat.compaction.summarizer.structured_summary import rendered
+from nbchat.compaction.summarizer.structured_summary import as_text, read_answer
 from nbchat.conversation.entries import SummaryFields
 from nbchat.conversation.session import Session
 from nbchat.errors import RequestRefused
@@ -41,6 +41,11 @@ STORY = """They looked for order W100.
 ## What happened, in order
 - The user asked
 - The desk answered"""
+
+
+def rendered(text: str) -> str:
+    answer = read_answer(text)
+    return text if answer is None else as_text(answer.fields)
 
 
 @pytest.mark.parametrize(
