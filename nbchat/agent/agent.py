@@ -50,14 +50,15 @@ from nbchat.errors import (
 from nbchat.providers.base import (
     Provider,
     Request,
+    RequestOptions,
     SupportsWarmUp,
+    checked,
     fixed_texts,
     instructions,
     refuse_untaken,
     warn_of_untaken,
 )
 from nbchat.providers.endpoint import ReadKey
-from nbchat.providers.request_options import RequestOptions, checked
 from nbchat.providers.retries import stream_with_retries
 
 Events = Generator[Event, None, None]

@@ -67,7 +67,7 @@ from nbchat.agent.structured_output import output_type
 from nbchat.conversation.entries import Usage, html_table
 from nbchat.conversation.events import RequestQueued
 from nbchat.conversation.returned_values import error_line
-from nbchat.conversation.turn_costs import usage_text
+from nbchat.conversation.session import usage_text
 from nbchat.errors import ConfigError, ProviderError, Stopped, StoreError
 from nbchat.providers.base import Provider, Reply, ReplyStream, Request, fixed_texts
 from nbchat.providers.tokens import TOKEN_BYTES, most_tokens

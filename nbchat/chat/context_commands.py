@@ -16,8 +16,7 @@ from nbchat.compaction.triggers.context_breakdown import (
     context_state,
 )
 from nbchat.config.layers import refuse_locked
-from nbchat.conversation.session import Session
-from nbchat.conversation.turn_costs import cost_rows, usage_text
+from nbchat.conversation.session import Session, cost_rows, usage_text
 from nbchat.conversation.turns import count_messages
 from nbchat.errors import NbchatError
 from nbchat.rendering.banners import compaction_text

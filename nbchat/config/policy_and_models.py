@@ -16,10 +16,9 @@ from nbchat.config.layers import CHOICE, is_locked, refuse_locked, settings
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.conversation.live_variables import reader
 from nbchat.errors import ConfigError
-from nbchat.providers.base import Provider, SupportsSiblings
+from nbchat.providers.base import Provider, RequestOptions, SupportsSiblings, checked
 from nbchat.providers.connect import DEFAULT_MODELS, connect, default_model
 from nbchat.providers.endpoint import ReadKey, server_of
-from nbchat.providers.request_options import RequestOptions, checked
 from nbchat.providers.tokens import CHARACTERS
 
 logger = logging.getLogger(__name__)

@@ -41,8 +41,7 @@ from nbchat.conversation.events import (
     TurnFinished,
     UsageReported,
 )
-from nbchat.conversation.session import Session
-from nbchat.conversation.turn_costs import usage_text
+from nbchat.conversation.session import Session, usage_text
 from nbchat.errors import NbchatError
 from nbchat.rendering.banners import (
     compaction_cell_html,

@@ -19,6 +19,7 @@ from nbchat.providers.base import (
     Provider,
     ReplyStream,
     Request,
+    RequestOptions,
     estimated_tokens,
 )
 from nbchat.providers.endpoint import ReadKey, given_key
@@ -31,7 +32,6 @@ from nbchat.providers.provider_table import (
     service_of,
     unknown_kind,
 )
-from nbchat.providers.request_options import RequestOptions
 from nbchat.providers.tokens import TokenCounter
 
 logger = logging.getLogger(__name__)

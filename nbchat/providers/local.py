@@ -17,12 +17,19 @@ from typing import Any, Unpack
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.tools import Tool
 from nbchat.errors import ConfigError, ModelFileError, ProtocolFault
-from nbchat.providers.base import Reply, ReplyStream, Request, estimated_tokens
+from nbchat.providers.base import (
+    Reply,
+    ReplyStream,
+    Request,
+    RequestOptions,
+    checked,
+    estimated_tokens,
+    merged,
+)
 from nbchat.providers.model_download import WEIGHTS, model_file
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.provider_table import LOCAL, Service
-from nbchat.providers.request_options import RequestOptions, checked, merged
 from nbchat.providers.tokens import TokenCounter
 
 DEFAULT_WINDOW = 8_192

@@ -23,6 +23,7 @@ from nbchat.providers.base import (
     Reply,
     ReplyStream,
     Request,
+    RequestOptions,
     most_bytes,
 )
 from nbchat.providers.closable_http import Line, using
@@ -31,7 +32,6 @@ from nbchat.providers.rate_limits import (
     Limiter,
     SupportsLimiter,
 )
-from nbchat.providers.request_options import RequestOptions
 from nbchat.providers.tokens import TOKEN_BYTES
 
 ATTEMPTS = 4

@@ -28,9 +28,14 @@ from nbchat.errors import (
 from nbchat.providers.base import (
     ReplyStream,
     Request,
+    RequestOptions,
+    checked,
     estimated_tokens,
+    merged,
     most_bytes,
+    not_among,
     refuse_untaken,
+    stop_texts,
 )
 from nbchat.providers.closable_http import (
     canned_client,
@@ -62,13 +67,6 @@ from nbchat.providers.model_info_from_server import (
 from nbchat.providers.provider_table import Service
 from nbchat.providers.rate_limits import Limiter, limiter_of
 from nbchat.providers.refused_content import Adaptations, RefusedContent, Trial
-from nbchat.providers.request_options import (
-    RequestOptions,
-    checked,
-    merged,
-    not_among,
-    stop_texts,
-)
 from nbchat.providers.retries import read_stream
 from nbchat.providers.tokens import (
     TokenCounter,

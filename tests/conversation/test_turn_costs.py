@@ -9,8 +9,8 @@ from PIL import Image as PILImage
 
 from nbchat.agent.agent import Agent
 from nbchat.conversation.entries import Compaction, Entry, Usage
-from nbchat.conversation.session import Session
-from nbchat.conversation.turn_costs import (
+from nbchat.conversation.session import (
+    Session,
     compactions_usage,
     cost_rows,
     last_turn_cost,

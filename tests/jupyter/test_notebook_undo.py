@@ -6,8 +6,7 @@ from notebook_pages import Page
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.session import Session
-from nbchat.conversation.turn_costs import turn_costs
+from nbchat.conversation.session import Session, turn_costs
 from nbchat.errors import NbchatError
 from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.notebook_undo import NotebookUndo

@@ -12,8 +12,8 @@ from wire_rules import anthropic_cache_faults
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.session import turn_costs
 from nbchat.conversation.tools import tool
-from nbchat.conversation.turn_costs import turn_costs
 from nbchat.jupyter.panel.transcript import _cost_text
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request, wire_text

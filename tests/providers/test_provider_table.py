@@ -36,12 +36,11 @@ from nbchat.errors import (
     RequestRefused,
     Stopped,
 )
-from nbchat.providers.base import Request
+from nbchat.providers.base import Request, RequestOptions
 from nbchat.providers.connect import connect
 from nbchat.providers.endpoint import PRODUCTS
 from nbchat.providers.openai_responses import ResponsesProvider
 from nbchat.providers.provider_table import KINDS, SERVICES, service_of
-from nbchat.providers.request_options import RequestOptions
 
 HELLO = Request((Entry("user", "Hello"),))
 PIXEL = "iVBORw0KGgo="

@@ -19,9 +19,8 @@ from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.events import RetryScheduled
 from nbchat.errors import ConfigError, ConnectionFailed, Overloaded, RateLimited
-from nbchat.providers.base import Request
+from nbchat.providers.base import Request, RequestOptions, checked
 from nbchat.providers.connect import connect
-from nbchat.providers.request_options import RequestOptions, checked
 from nbchat.providers.retries import stream_with_retries
 
 SAMPLING = {"temperature": 0.2, "top_p": 0.9, "seed": 7, "stop": "END, \\n\\n"}

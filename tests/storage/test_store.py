@@ -23,8 +23,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.cell_changes import CellChange, CellState
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import EntryAdded, Event, SavingFailed
-from nbchat.conversation.session import Session
-from nbchat.conversation.turn_costs import turn_costs
+from nbchat.conversation.session import Session, turn_costs
 from nbchat.conversation.turns import count_messages
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
 from nbchat.storage.autosave import RETRY_SECONDS, save_session

@@ -51,8 +51,7 @@ from nbchat.errors import (
     RequestRefused,
     Stopped,
 )
-from nbchat.providers.base import Provider, Reply, Request
-from nbchat.providers.request_options import RequestOptions, for_summary
+from nbchat.providers.base import Provider, Reply, Request, RequestOptions, for_summary
 from nbchat.providers.retries import stream_with_retries
 
 HARD_TRIGGERS = ("window", "overflow")

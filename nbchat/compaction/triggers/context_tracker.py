@@ -29,8 +29,8 @@ from nbchat.compaction.triggers.triggers import (
 from nbchat.conversation.entries import BY_MODEL, Compaction, Entry, Usage
 from nbchat.conversation.session import CHANGED, Session
 from nbchat.errors import NbchatError, Stopped
+from nbchat.providers.base import RequestOptions
 from nbchat.providers.model_info import ModelInfo
-from nbchat.providers.request_options import RequestOptions
 from nbchat.providers.tokens import TokenCounter, Uncounted, most_tokens_of
 
 logger = logging.getLogger(__name__)

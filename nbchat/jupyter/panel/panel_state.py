@@ -50,8 +50,7 @@ from nbchat.conversation.events import (
     TurnFinished,
     UsageReported,
 )
-from nbchat.conversation.session import Session
-from nbchat.conversation.turn_costs import compactions_usage, usage_text
+from nbchat.conversation.session import Session, compactions_usage, usage_text
 from nbchat.conversation.turns import count_messages
 from nbchat.jupyter.panel.transcript import Operation, TranscriptView
 from nbchat.providers.connect import EMBEDDED_MODEL, problem_of

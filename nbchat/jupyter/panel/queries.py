@@ -29,8 +29,7 @@ from nbchat.config.policy_and_models import model_of
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.live_variables import is_fit, type_name
 from nbchat.conversation.search import LONGEST_QUERY, excerpt
-from nbchat.conversation.session import Session
-from nbchat.conversation.turn_costs import cost_rows
+from nbchat.conversation.session import Session, cost_rows
 from nbchat.conversation.values import Value, ValueIndex, values
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel import protocol

@@ -36,8 +36,8 @@ from nbchat.conversation.events import (
     TurnFailed,
     TurnFinished,
 )
-from nbchat.conversation.session import Session
-from nbchat.conversation.turn_costs import (
+from nbchat.conversation.session import (
+    Session,
     TurnCost,
     last_turn_cost,
     turn_costs,
