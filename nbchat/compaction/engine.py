@@ -37,8 +37,8 @@ from nbchat.compaction.summarizer.summarize import (
     Outcome,
     Progress,
     SummaryModel,
+    SummaryRun,
     summary_models,
-    write_summary,
 )
 from nbchat.compaction.summary_entry import LiveVariables, SummaryBuilder
 from nbchat.compaction.triggers.context_tracker import ContextTracker
@@ -290,16 +290,18 @@ class CompactionEngine:
         elif self.policy.summarizer == "extractive":
             outcome = _without_model(builder.extract_entry)
         else:
-            outcome = yield from write_summary(
+            run = SummaryRun(
                 self._assignment(plan, system=system, said=builder.transcript),
-                models,
                 create_request=lambda step: self.create_summary_request(plan, step),
                 entry_of=builder.entry,
-                without_model=self._fallbacks(plan, builder),
-                without_values=builder.extract_entry,
                 stop=stop,
                 base=base,
                 on_usage=on_usage,
+            )
+            outcome = yield from run.outcome(
+                models,
+                without_model=self._fallbacks(plan, builder),
+                without_values=builder.extract_entry,
             )
         record = _ended_record(session, plan, running, outcome, self.tracker)
         memory = builder.memory_in(record.summary)

@@ -198,68 +198,6 @@ class Outcome:
     """The fields of a structured summary."""
 
 
-def write_summary(
-    assignment: Assignment,
-    models: Sequence[SummaryModel],
-    *,
-    create_request: CreateRequest,
-    entry_of: Callable[[str], Entry],
-    without_model: Sequence[Callable[[], Entry]],
-    without_values: Callable[[], Entry],
-    stop: Flag | None,
-    base: Request | None = None,
-    on_usage: OnUsage = lambda _usage: None,
-) -> Generator[Progress, None, Outcome]:
-    """Write the summary entry; raises only Stopped and interrupts.
-
-    `create_request` makes each request that is sent. `entry_of` makes the entry from a
-    text or raises CompactionError. When no answer is accepted, the first of
-    `without_model` that does not raise makes it, and `without_values` where the answers
-    named no value. `base` is the chat's own next request; without it there are plain
-    requests only.
-    """
-    run = _Run(
-        assignment,
-        base,
-        create_request=create_request,
-        entry_of=entry_of,
-        stop=stop,
-        on_usage=on_usage,
-    )
-    failure = NbchatError("the summary failed before, so no model was asked")
-    name = ""
-    for model in models:
-        name = model.name
-        try:
-            entry = yield from run.summarize_with(model)
-            return Outcome(entry, run.cost, name, note=run.note, fields=run.fields)
-        except Stopped:
-            raise
-        except NbchatError as error:
-            failure = error
-    if _code(failure) == NO_VALUES:
-        without_model = [without_values, *without_model]
-    found = _written_by_code(without_model, run.cost, name, failure)
-    is_kept = assignment.is_structured and found.entry is not None
-    return replace(found, fields=assignment.earlier) if is_kept else found
-
-
-def _written_by_code(
-    without_model: Sequence[Callable[[], Entry]],
-    cost: Usage,
-    model: str,
-    failure: NbchatError,
-) -> Outcome:
-    """The first entry that can be made without a model, or the last failure."""
-    reason, code = str(failure), _code(failure)
-    for make_entry in without_model:
-        try:
-            return Outcome(make_entry(), cost, model, "degraded", reason, code)
-        except CompactionError as error:
-            failure = error
-    return Outcome(None, cost, model, "failed", str(failure), _code(failure))
-
-
 @dataclass(frozen=True, slots=True)
 class _Draft:
     """A summary with marks, for when no true one is written."""
@@ -270,19 +208,25 @@ class _Draft:
     note: str
 
 
-class _Run:
-    """The state of one summary: parts that are done, refusals, cost."""
+class SummaryRun:
+    """Writes one summary entry: keeps the parts that are done, refusals and the cost.
+
+    `create_request` makes each request that is sent. `entry_of` makes the entry from a
+    text or raises CompactionError. `base` is the chat's own next request; without it
+    there are plain requests only.
+    """
 
     def __init__(
         self,
         assignment: Assignment,
-        base: Request | None,
         *,
         create_request: CreateRequest,
         entry_of: Callable[[str], Entry],
         stop: Flag | None,
-        on_usage: OnUsage,
+        base: Request | None = None,
+        on_usage: OnUsage = lambda _usage: None,
     ) -> None:
+        """Ask nothing yet."""
         self.cost = Usage()
         self._on_usage = on_usage
         self.note = ""
@@ -299,7 +243,38 @@ class _Run:
             assignment.tokens, assignment.newest, instruction(assignment)
         )
 
-    def summarize_with(self, model: SummaryModel) -> EntryRun:
+    def outcome(
+        self,
+        models: Sequence[SummaryModel],
+        *,
+        without_model: Sequence[Callable[[], Entry]],
+        without_values: Callable[[], Entry],
+    ) -> Generator[Progress, None, Outcome]:
+        """Ask the models in turn; raises only Stopped and interrupts.
+
+        When no answer is accepted, the first of `without_model` that does not raise
+        makes the entry, and `without_values` where the answers named no value.
+        """
+        failure = NbchatError("the summary failed before, so no model was asked")
+        name = ""
+        for model in models:
+            name = model.name
+            try:
+                entry = yield from self._summarize_with(model)
+                return Outcome(
+                    entry, self.cost, name, note=self.note, fields=self.fields
+                )
+            except Stopped:
+                raise
+            except NbchatError as error:
+                failure = error
+        if _code(failure) == NO_VALUES:
+            without_model = [without_values, *without_model]
+        found = _written_by_code(without_model, self.cost, name, failure)
+        is_kept = self._assignment.is_structured and found.entry is not None
+        return replace(found, fields=self._assignment.earlier) if is_kept else found
+
+    def _summarize_with(self, model: SummaryModel) -> EntryRun:
         """The entry by one model, if need be with marks; raises why it failed."""
         try:
             return (yield from self._in_any_shape(model))
@@ -538,6 +513,22 @@ class _Run:
         self.cost += reply.usage
         self._on_usage(reply.usage)
         return reply
+
+
+def _written_by_code(
+    without_model: Sequence[Callable[[], Entry]],
+    cost: Usage,
+    model: str,
+    failure: NbchatError,
+) -> Outcome:
+    """The first entry that can be made without a model, or the last failure."""
+    reason, code = str(failure), _code(failure)
+    for make_entry in without_model:
+        try:
+            return Outcome(make_entry(), cost, model, "degraded", reason, code)
+        except CompactionError as error:
+            failure = error
+    return Outcome(None, cost, model, "failed", str(failure), _code(failure))
 
 
 def _note(parts: int, omitted: int) -> str:

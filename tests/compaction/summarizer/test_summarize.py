@@ -31,7 +31,7 @@ from nbchat.compaction.summarizer.requests import (
 from nbchat.compaction.summarizer.summarize import (
     MAX_ANSWERS,
     SummaryModel,
-    write_summary,
+    SummaryRun,
 )
 from nbchat.compaction.summary_format import escape
 from nbchat.conversation.entries import Compaction, Entry, Usage
@@ -718,18 +718,16 @@ def test_where_even_an_extract_would_not_pay_nothing_changes():
         return entry_of("what they said")
 
     said = (Entry("user", LONG), Entry("assistant", LONG))
-    work = write_summary(
+    sizes = Sizes(ModelInfo("m"), COUNTER)
+    work = SummaryRun(
         Assignment(said, tokens=500, max_tokens=200),
-        [
-            SummaryModel(
-                ScriptedProvider(GOOD), Sizes(ModelInfo("m"), COUNTER), refusals=1
-            )
-        ],
         create_request=summary_request,
         entry_of=entry_of,
+        stop=None,
+    ).outcome(
+        [SummaryModel(ScriptedProvider(GOOD), sizes, refusals=1)],
         without_model=[words_themselves],
         without_values=words_themselves,
-        stop=None,
     )
     with pytest.raises(StopIteration) as finished:
         next(work)
