@@ -269,7 +269,6 @@ def find_endpoint(
     and a key that would be sent by plain HTTP.
     """
     check_url(address, "base_url")
-    secrets = tuple(other_secrets)
     none = KeySource()
     keyless = Endpoint(
         kind,
@@ -279,11 +278,11 @@ def find_endpoint(
         is_own=is_own,
         speaks_messages=speaks_messages,
         proxy=proxy,
-        other_secrets=secrets,
+        other_secrets=tuple(other_secrets),
     )
     is_safe = _is_safe(address, key_hosts)
     needs_key = needs_key and is_own
-    if not is_safe and (api_key is not None or secrets):
+    if not is_safe and (api_key is not None or keyless.other_secrets):
         raise _sent_in_clear(keyless)
     if api_key is not None:
         return replace(keyless, source=KeySource(api_key), needs_key=needs_key)
