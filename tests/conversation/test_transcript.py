@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from threading import Event, Thread
 
+import pytest
+
 from nbchat.conversation.entries import Entry, Usage, prefix_hash
 from nbchat.conversation.session import Session, Transcript, UsageList
 
