@@ -27,7 +27,7 @@ TOGETHER = (
 )
 """Notebooks that one process of nbval runs: each start takes 2 s. The times are alike."""
 
-FEWER = {"NBCHAT_DEMO_TICKETS": "4", "NBCHAT_DEMO_HELD_OUT": "3"}
+FEWER = {"NBCHAT_DEMO_TICKETS": "4", "NBCHAT_DEMO_HELD_OUT": "1"}
 
 
 def code_cells(notebook: Path) -> list[dict]:

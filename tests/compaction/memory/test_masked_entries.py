@@ -168,7 +168,7 @@ def test_summaries_of_earlier_compactions_are_not_kept_in_memory():
     tracemalloc.start()
     try:
         for number in range(50):
-            summary = Entry("summary", f"{number} " + "It went on. " * 10_000)
+            summary = Entry("summary", f"{number} " + "It went on. " * 3_000)
             entries.of([summary])
         del summary
         assert tracemalloc.get_traced_memory()[0] < 500_000
