@@ -238,18 +238,17 @@ def open_shared_notebook(
 ) -> Iterator[OpenNotebook]:
     """Open a notebook with the given cells, in a tab and on a kernel that tests share.
 
-    It takes a quarter of the time, and does where a test's chats are all made by its
-    cells: the chat of `%chat` would go on from test to test.
+    It takes a quarter of the time, and does unless a test closes or saves the notebook
+    itself, or loads it again.
     """
     failed_before = request.session.testsfailed
 
     def open_one(*cells: str) -> Notebook:
-        if shared_notebooks:
-            shared_notebooks[0].rewrite(*cells)
-        else:
-            notebook = Notebook(page, lab, "shared.ipynb", cells)
+        if not shared_notebooks:
+            notebook = Notebook(page, lab, "shared.ipynb", ())
             notebook.open()
             shared_notebooks.append(notebook)
+        shared_notebooks[0].rewrite(*cells)
         return shared_notebooks[0]
 
     with faultless(page), pictured(request, screenshot):

@@ -41,13 +41,22 @@ CHROMIUM_ARGUMENTS = [
 START_SECONDS = 90
 
 FORGET = """
+import os, uuid
 from nbchat.jupyter.panel.chat_ui import ChatUI
-for each in [*get_ipython().user_ns.values()]:
+shell = get_ipython()
+for each in [*shell.user_ns.values()]:
     if isinstance(each, ChatUI):
         each.close()
-get_ipython().reset()
+if "nbchat" in shell.extension_manager.loaded:
+    shell.run_line_magic("unload_ext", "nbchat")
+first = shell.__dict__.setdefault("first_environment", dict(os.environ))
+folder = os.path.dirname(first["JPY_SESSION_NAME"])
+os.environ.clear()
+os.environ.update(first)
+os.environ["JPY_SESSION_NAME"] = os.path.join(folder, f"{uuid.uuid4().hex}.ipynb")
+shell.reset()
 """
-"""Ends the chats of a kernel, removes its names and counts its cells from 1 again."""
+"""Makes a kernel as good as new, and that of another notebook, whose chat is another."""
 
 FORGET_ATTEMPTS, FORGET_MILLISECONDS = 3, 20_000
 
@@ -286,6 +295,8 @@ class Notebook:
                 const {{ content, context }} = {self._CURRENT};
                 const {{ sharedModel }} = context.model;
                 content.mode = 'command';
+                content.model.readOnly = false;
+                sharedModel.deleteMetadata('nbchat');
                 sharedModel.transact(() => {{
                     sharedModel.deleteCellRange(0, sharedModel.cells.length);
                     sharedModel.insertCells(0, cells.map(

@@ -249,9 +249,9 @@ agent.use(ScriptedProvider(calls('refund', order='W1'), says('Done.')))
 
 
 def test_a_call_of_a_chat_cell_is_approved_in_the_panel(
-    open_notebook: OpenNotebook,
+    open_shared_notebook: OpenNotebook,
 ) -> None:
-    notebook = open_notebook(MAGIC, "%%chat\nRefund W1, please.")
+    notebook = open_shared_notebook(MAGIC, "%%chat\nRefund W1, please.")
     panel = notebook.run(0).locator(".nbc")
     expect(panel.locator(".nbc-model")).not_to_be_empty()
     notebook.start(1)

@@ -42,9 +42,9 @@ SCROLLED = """() => [...document.querySelectorAll(".jp-NotebookPanel:not(.lm-mod
 
 
 def test_a_card_names_its_cell_and_can_be_denied_with_a_reason_edited_or_be_for_a_turn(
-    open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
+    open_shared_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
 ) -> None:
-    notebook = open_notebook(MODEL, "total = 1\nprint(total)")
+    notebook = open_shared_notebook(MODEL, "total = 1\nprint(total)")
     notebook.run(1)
     panel = panel_of(notebook)
     log = panel.locator(".nbc-log")

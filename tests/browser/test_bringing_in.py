@@ -81,9 +81,9 @@ def answers(panel: Locator, count: int) -> None:
 
 
 def test_a_dataframe_is_chosen_previewed_and_sent_word_for_word(
-    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    open_shared_notebook: OpenNotebook, page: Page, screenshot: Screenshot
 ) -> None:
-    notebook = open_notebook(FRAME, CHAT, SENT)
+    notebook = open_shared_notebook(FRAME, CHAT, SENT)
     notebook.run(0)
     panel = panel_of(notebook, 1)
     field = panel.locator(".nbc-input")

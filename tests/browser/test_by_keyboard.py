@@ -67,9 +67,9 @@ def press_all(page: Page, where: Locator, keys: list[str]) -> None:
 
 
 def test_no_key_in_the_box_is_a_command_to_the_notebook(
-    open_notebook: OpenNotebook, page: Page
+    open_shared_notebook: OpenNotebook, page: Page
 ) -> None:
-    notebook = open_notebook(OWN, "first = 1", "second = 2")
+    notebook = open_shared_notebook(OWN, "first = 1", "second = 2")
     panel = panel_of(notebook)
     box = panel.locator(".nbc-input")
     before = state_of(page)

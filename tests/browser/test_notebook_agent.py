@@ -18,9 +18,9 @@ shared one; run this file in an environment that has it."""
 
 
 def test_a_model_changes_cells_only_as_it_has_read_them(
-    open_notebook: Callable[..., Notebook],
+    open_shared_notebook: Callable[..., Notebook],
 ) -> None:
-    model = Model(open_notebook(MODEL, "# alpha", "# beta\nx = 1", "# gamma"))
+    model = Model(open_shared_notebook(MODEL, "# alpha", "# beta\nx = 1", "# gamma"))
     beta = model.id(2)
     model.do("read_notebook", cells=[beta])
     model.types(2, "# beta\nperson_line = 'important'\nx = 1")
@@ -114,7 +114,7 @@ frame['amuont'].sum()
 
 @pytest.mark.slow
 def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
-    open_notebook: Callable[..., Notebook],
+    open_shared_notebook: Callable[..., Notebook],
 ) -> None:
     loud = "print('x' * 99 + '\\n' * 1, end='') or print(('y' * 99 + '\\n') * 10_000)"
     cells = (
@@ -126,7 +126,7 @@ def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
         "import ipywidgets; ipywidgets.IntSlider()",
         PLOTTED,
     )
-    model = Model(open_notebook(MODEL, *cells))
+    model = Model(open_shared_notebook(MODEL, *cells))
     text = model.run(1)
     assert 'line one\nline "two"\n[picture 1 of 1]' in text
     assert (
@@ -165,7 +165,7 @@ def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
 
 @pytest.mark.slow
 def test_a_model_waits_asks_and_is_stopped_with_its_cell(
-    open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
+    open_shared_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
 ) -> None:
     asks = "name = input('Your name? ')\nprint('hello', name)"
     endless = (
@@ -177,7 +177,9 @@ def test_a_model_waits_asks_and_is_stopped_with_its_cell(
     )
     script = f"{SHARED}.deleteCell(5)"
     vanishing = f"from IPython.display import Javascript\nJavascript({script!r})"
-    model = Model(open_notebook(MODEL, asks, endless, "print('mine')", deaf, vanishing))
+    model = Model(
+        open_shared_notebook(MODEL, asks, endless, "print('mine')", deaf, vanishing)
+    )
     model.begin("run_cells", cells=[model.id(1)])
     question = model.card.locator(".nbc-run-form")
     expect(question).to_contain_text("Your name?")
@@ -237,11 +239,11 @@ for n in range(3): display(Pillow.fromarray(np.random.randint(0, 255, (900, 800,
 
 @pytest.mark.slow
 def test_a_model_works_in_a_notebook_of_300_cells_and_15_megabytes_of_plots(
-    open_notebook: Callable[..., Notebook],
+    open_shared_notebook: Callable[..., Notebook],
 ) -> None:
     plots = [PLOTS] * 3
     others = [f"value_{n} = {n}" for n in range(295)]
-    model = Model(open_notebook(MODEL, *plots, *others, "print(value_7)"))
+    model = Model(open_shared_notebook(MODEL, *plots, *others, "print(value_7)"))
     for n in range(1, 4):
         model.notebook.run(n)
     size = f"() => JSON.stringify({SHARED}.cells.map(each => each.toJSON())).length"

@@ -24,10 +24,10 @@ OTHER = "agent.use(ScriptedProvider(heard, heard, name='other:model'))"
 
 
 def test_the_chip_opens_exactly_what_is_sent_and_leaves_out_parts(
-    open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
+    open_shared_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
 ) -> None:
     cells = ("prices = [1, 2, 3]", "prices['a']", "# Notes", OTHER)
-    notebook = open_notebook(MODEL, *cells)
+    notebook = open_shared_notebook(MODEL, *cells)
     notebook.page.evaluate("localStorage.removeItem('nbchat-told-of-outline')")
     panel = panel_of(notebook)
     notebook.run(1)

@@ -222,9 +222,9 @@ def test_a_person_takes_a_compaction_back_rewrites_it_and_pins_a_rule(
 
 
 def test_a_transcript_in_a_cell_is_aligned_left_beside_a_panel_too(
-    open_notebook: OpenNotebook, screenshot: Screenshot
+    open_shared_notebook: OpenNotebook, screenshot: Screenshot
 ) -> None:
-    notebook = open_notebook(OWN, "%chat transcript")
+    notebook = open_shared_notebook(OWN, "%chat transcript")
     panel = notebook.run(0).locator(".nbc")
     ask(panel, "What is it?")
     said = notebook.run(1).locator(".nbc-said")

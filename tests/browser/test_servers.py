@@ -13,9 +13,9 @@ DESK = Path(__file__).parents[1] / "support" / "mcp_desk.py"
 
 
 def test_a_server_is_connected_in_the_menu_and_its_tools_are_listed(
-    open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
+    open_shared_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
 ) -> None:
-    notebook = open_notebook(OWN)
+    notebook = open_shared_notebook(OWN)
     servers = {
         "desk": {"command": sys.executable, "args": [str(DESK)]},
         "<b>gone</b>": {"command": "/no/such/program"},
