@@ -85,13 +85,6 @@ def new_page(browser: Browser) -> Page:
     return context.new_page()
 
 
-@pytest.fixture(scope="session", params=["Light", "Dark"])
-def theme(request: pytest.FixtureRequest) -> str:
-    """Each of JupyterLab's themes, which the blank page takes on."""
-    chosen: str = request.param
-    return chosen
-
-
 @pytest.fixture
 def page(request: pytest.FixtureRequest) -> Page:
     """The tab that a test uses: the blank page if it opens panels there, else the lab's."""
@@ -99,14 +92,6 @@ def page(request: pytest.FixtureRequest) -> Page:
     used: Page = request.getfixturevalue("blank_page" if is_blank else "lab_page")
     used.bring_to_front()
     return used
-
-
-def chosen_theme(request: pytest.FixtureRequest) -> str:
-    """The theme of a test; light where it does not ask for one."""
-    if "theme" not in request.fixturenames:
-        return "Light"
-    theme: str = request.getfixturevalue("theme")
-    return theme
 
 
 @pytest.fixture(scope="session")
@@ -129,8 +114,7 @@ def open_panel_page(
     environment = dict(os.environ)
 
     def open_one(*cells: str) -> PanelPage:
-        theme = chosen_theme(request)
-        opened.append(PanelPage(page, panel_server, cells, theme))
+        opened.append(PanelPage(page, panel_server, cells))
         return opened[-1]
 
     with faultless(page), comms_through(panel_server):

@@ -250,7 +250,11 @@ class PanelPage:
     """Cells in a blank page; the same interface as a `Notebook` in JupyterLab."""
 
     def __init__(
-        self, page: Page, server: PanelServer, cells: tuple[str, ...], theme: str
+        self,
+        page: Page,
+        server: PanelServer,
+        cells: tuple[str, ...],
+        theme: str = "Light",
     ) -> None:
         """Open the page in a theme, "Light" or "Dark"; nothing has run yet."""
         self.page = page

@@ -1,10 +1,12 @@
 """What axe-core finds wrong in a part of a page, and how well its text can be read."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import axe_playwright_python
-from playwright.sync_api import Locator
+from playwright.sync_api import Locator, Page
 
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 
@@ -12,8 +14,8 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 # A list that the arrow keys of the focused box scroll needs no focus of its own: axe
 # knows that of comboboxes, which a textarea may not be.
-RUN = """async (root, tags) => {
-    const { violations } = await axe.run(root, { runOnly: tags, elementRef: true });
+RUN = """async (root, chosen) => {
+    const { violations } = await axe.run(root, { runOnly: chosen, elementRef: true });
     const list = document.activeElement.getAttribute("aria-controls");
     const isScrolled = (id, element) =>
         id === "scrollable-region-focusable" && element.id && element.id === list;
@@ -23,7 +25,12 @@ RUN = """async (root, tags) => {
             `${id} (${help}): ${html.slice(0, 160)} ${failureSummary}`));
 }"""
 
+COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
+"""The rules whose answer depends on the theme."""
+
 LEAST_CONTRAST = 4.5
+
+WEAR = "light => { document.body.dataset.jpThemeLight = light }"
 
 # Buttons that wait for the pointer, as they look when it is there.
 POINTED_AT = ".nbc-actions { opacity: 1 !important; transition: none !important }"
@@ -107,7 +114,28 @@ def faults(root: Locator) -> list[str]:
         page.evaluate(AXE.read_text(encoding="utf-8"))
         page.add_style_tag(content=POINTED_AT)
     found: list[str] = root.evaluate(RUN, TAGS)
-    return found + [
+    return found + pale(root)
+
+
+def faults_in_light_and_dark(root: Locator) -> list[str]:
+    """The same of a part of the blank page, and its colours in the dark theme, too."""
+    found = faults(root)
+    with dark(root.page):
+        coloured: list[str] = root.evaluate(RUN, COLOURS)
+        return [*found, *(f"dark: {each}" for each in coloured + pale(root))]
+
+
+@contextmanager
+def dark(page: Page) -> Iterator[None]:
+    """The blank page in JupyterLab's dark theme meanwhile."""
+    page.evaluate(WEAR, False)
+    yield
+    page.evaluate(WEAR, True)
+
+
+def pale(root: Locator) -> list[str]:
+    """Texts whose contrast is too low to read."""
+    return [
         f"{each['text']!r} in {each['where']} has {each['ratio']:.2f}:1"
         for each in contrasts(root)
         if each["ratio"] < LEAST_CONTRAST

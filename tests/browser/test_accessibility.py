@@ -6,7 +6,7 @@ from pathlib import Path
 from panel_page import OpenPanelPage
 from panels import OWN, choose, is_idle, panel_of, say, scripted
 from playwright.sync_api import Page, expect
-from readable import contrasts, faults
+from readable import contrasts, dark, faults_in_light_and_dark
 
 Screenshot = Callable[[str], Path]
 
@@ -68,42 +68,42 @@ LISTEN = """region => {
 
 
 def test_the_panel_and_its_dialogs_have_no_fault_in_light_and_dark(
-    theme: str, open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     found: dict[str, list[str]] = {}
     panel = panel_of(open_panel_page(OWN))
-    found["empty"] = faults(panel)
+    found["empty"] = faults_in_light_and_dark(panel)
     panel.locator(".nbc-input").fill("What does @table hold, and @file:gone.csv?")
     chips = panel.get_by_role("list", name="Attached")
     expect(chips).to_contain_text("There's no file")
-    found["chips"] = faults(panel)
+    found["chips"] = faults_in_light_and_dark(panel)
     screenshot("chips")
     say(panel, "What does @table hold?")
     is_idle(panel)
     panel.locator(".nbc-input").press_sequentially("@tab")
     expect(panel.locator(".nbc-choice").first).to_be_visible()
-    found["names"] = faults(panel)
+    found["names"] = faults_in_light_and_dark(panel)
     panel.locator(".nbc-input").fill("/")
     expect(panel.locator(".nbc-choice").first).to_be_visible()
-    found["commands"] = faults(panel)
+    found["commands"] = faults_in_light_and_dark(panel)
     screenshot("choices")
     panel.locator(".nbc-input").fill("")
     for name in ("Settings", "History", "Compact"):
         choose(panel, name)
         dialog = panel.get_by_role("dialog")
         expect(dialog.locator(".nbc-dialog-status")).not_to_contain_text("Loo")
-        found[name] = faults(panel)
+        found[name] = faults_in_light_and_dark(panel)
         screenshot(name)
         page.keyboard.press("Escape")
     panel.locator(".nbc-input").fill("@table")
     chips.get_by_role("button").first.click()
     expect(panel.get_by_role("dialog")).to_contain_text("[1, 2]")
-    found["preview"] = faults(panel)
+    found["preview"] = faults_in_light_and_dark(panel)
     assert [(state, fault) for state in found for fault in found[state]] == []
 
 
 def test_messages_tools_and_notices_have_no_fault_in_light_and_dark(
-    theme: str, open_panel_page: OpenPanelPage, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     found: dict[str, list[str]] = {}
     script = (
@@ -140,37 +140,41 @@ def test_messages_tools_and_notices_have_no_fault_in_light_and_dark(
     expect(cards).to_have_count(3)
     for card in cards.all():
         card.locator("summary").click()
-    found["tools"] = faults(panel)
+    found["tools"] = faults_in_light_and_dark(panel)
     screenshot("tools")
     notebook.run(1)
     expect(panel.locator(".nbc-live h1")).to_have_text("A heading")
-    found["streaming"] = faults(panel)
+    found["streaming"] = faults_in_light_and_dark(panel)
     is_idle(panel)
-    tokens = [each for each in contrasts(panel) if "nbc-code" in each["where"]]
-    assert len(tokens) > 20
-    found["answer"] = faults(panel)
+    with dark(panel.page):
+        in_dark = contrasts(panel)
+    in_light = contrasts(panel)
+    assert in_dark != in_light
+    for shown in (in_dark, in_light):
+        assert sum("nbc-code" in each["where"] for each in shown) > 20
+    found["answer"] = faults_in_light_and_dark(panel)
     screenshot("answer")
     notebook.run(2)
     expect(panel.locator(".nbc-banner[data-state=running]")).to_be_visible()
     for part in panel.locator(".nbc-banner > summary, .nbc-thinking > summary").all():
         part.click()
-    found["banners"] = faults(panel)
+    found["banners"] = faults_in_light_and_dark(panel)
     screenshot("banners")
     notebook.end_kernel()
     expect(panel.get_by_role("alert")).to_contain_text("The kernel ")
-    found["gone"] = faults(panel)
+    found["gone"] = faults_in_light_and_dark(panel)
     screenshot("gone")
     assert [(state, fault) for state in found for fault in found[state]] == []
 
 
 def test_what_can_be_decided_and_chosen_has_no_fault_in_light_and_dark(
-    theme: str, open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     found: dict[str, list[str]] = {}
     panel = panel_of(open_panel_page(OWN + DECIDING))
 
     def look(state: str) -> None:
-        found[state] = faults(panel)
+        found[state] = faults_in_light_and_dark(panel)
         screenshot(state)
 
     say(panel, "What is in ticket 42?")

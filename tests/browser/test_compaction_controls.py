@@ -7,7 +7,7 @@ from pathlib import Path
 from panel_page import OpenPanelPage, PanelPage
 from panels import ask, choose, is_idle, panel_of, say
 from playwright.sync_api import Locator, Page, expect
-from readable import CONTRAST, faults
+from readable import CONTRAST, dark, faults, faults_in_light_and_dark
 
 Screenshot = Callable[[str], Path]
 
@@ -145,7 +145,7 @@ def test_a_person_sees_the_plan_cancels_and_confirms(
 
 
 def test_the_memory_can_be_checked_against_all_that_was_said(
-    theme: str, open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     story = (
         "<summary>**Goal** Ann pays 129.50 for order W107 of DESK-7, and she asks for "
@@ -169,8 +169,8 @@ def test_the_memory_can_be_checked_against_all_that_was_said(
     expect(found).to_contain_text("Order W107 is 129.50 euros")
     expect(found).to_contain_text("#0")
     expect(found).to_be_focused()
-    assert faults(memory) == []
-    screenshot(f"memory-{theme}")
+    assert faults_in_light_and_dark(memory) == []
+    screenshot("memory")
     page.keyboard.press("Escape")
     expect(memory).to_be_hidden()
 
@@ -362,7 +362,7 @@ def test_a_long_history_comes_in_pages_to_the_view_that_asked(
 
 
 def test_a_meter_that_fills_turns_orange_and_red_and_can_be_read(
-    theme: str, open_panel_page: OpenPanelPage, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     script = "says('One.', tokens=1_600), says('Two.', tokens=300)"
     panel = open_panel(open_panel_page, script, "engine=CompactionEngine(2_000)")
@@ -376,6 +376,8 @@ def test_a_meter_that_fills_turns_orange_and_red_and_can_be_read(
         meter.scroll_into_view_if_needed()
         screenshot(level)
         assert meter.evaluate(CONTRAST) >= 4.5
+        with dark(meter.page):
+            assert meter.evaluate(CONTRAST) >= 4.5
     open_dialog(panel)
     screenshot("plan")
     panel.get_by_role("button", name="Cancel").click()

@@ -7,7 +7,7 @@ from labkit import Notebook
 from panel_page import OpenPanelPage, PanelPage
 from panels import DEAF_TO_STOP, ask
 from playwright.sync_api import Locator, Page, expect
-from readable import CONTRAST
+from readable import CONTRAST, dark, pale
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
@@ -64,7 +64,7 @@ def command(panel: Locator, text: str, answer: str) -> None:
 
 
 def test_the_meter_opens_what_the_context_holds_and_what_it_has_cost(
-    theme: str, open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     made = (
         "agent(says('Offline. ' * 900, tokens=6_100), says(STORY, tokens=6_200), "
@@ -80,7 +80,7 @@ def test_the_meter_opens_what_the_context_holds_and_what_it_has_cost(
     line = panel.locator(".nbc-spent")
     expect(line.last).to_contain_text("· 2 requests ·")
     assert line.last.evaluate(CONTRAST) >= 4.5
-    screenshot(f"line-{theme}")
+    screenshot("line")
 
     meter = panel.locator(".nbc-open-context")
     panel.locator(".nbc-ring").click()
@@ -94,12 +94,14 @@ def test_the_meter_opens_what_the_context_holds_and_what_it_has_cost(
         row = rows.filter(has_text=name)
         expect(row).to_have_count(1)
         assert row.locator("th").evaluate(CONTRAST) >= 4.5
+    with dark(page):
+        assert pale(panel) == []
     expect(dialog).to_contain_text("The context window has 20,000 tokens")
     expect(dialog).to_contain_text("Compacts after 13k input tokens")
     costs = dialog.locator(".nbc-table").last
     expect(costs).to_contain_text("Compactions")
     expect(costs.locator("tr").last).to_contain_text("$0.0")
-    screenshot(f"popover-{theme}")
+    screenshot("popover")
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     expect(meter).to_be_focused()

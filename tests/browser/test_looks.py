@@ -1,9 +1,8 @@
 """How the panel looks: narrow, wide, enlarged, in high contrast, and right to left."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
 from panel_page import OpenPanelPage
 from panels import OWN, SETUP, choose, is_idle, panel_of, say
 from playwright.sync_api import Locator, Page, expect
@@ -86,6 +85,10 @@ SMALL = """root => [...root.querySelectorAll("button")].filter(each => {
 }).map(each => each.outerHTML.slice(0, 120))"""
 
 
+DRAWN = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
+"""Wait until a new width has reached everything."""
+
+
 def misfits(panel: Locator) -> list[str]:
     """What is outside of the panel, scrolls sideways, or is too small to hit."""
     return [
@@ -108,53 +111,75 @@ def chat(open_panel_page: OpenPanelPage) -> Locator:
     return panel
 
 
-# 640 pixels are 1,280 at a zoom of 200 %.
-@pytest.mark.parametrize("width", [350, 640, 1920])
+WIDTHS = (350, 640, 1920)
+"""Pixels; 640 are 1,280 at a zoom of 200 %."""
+
+
+class Look:
+    """What does not fit in the states of a panel, at each width."""
+
+    def __init__(self, page: Page, screenshot: Screenshot) -> None:
+        """Nothing was looked at yet."""
+        self.page = page
+        self.screenshot = screenshot
+        self.found: dict[tuple[str, int], list[str]] = {}
+
+    def at(self, panel: Locator, state: str) -> Iterator[int]:
+        """Each width, in which the panel is shown meanwhile; what misfits is kept."""
+        for width in WIDTHS:
+            self.page.set_viewport_size({"width": width, "height": 900})
+            self.page.evaluate(DRAWN)
+            if faults := misfits(panel):
+                self.found[state, width] = faults
+            self.screenshot(f"{state}-{width}")
+            yield width
+
+    def over(self, panel: Locator, state: str) -> None:
+        """Look at a state that is the same at any width."""
+        for _ in self.at(panel, state):
+            pass
+
+
 def test_everything_fits_at_any_width(
-    width: int, open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
+    look = Look(page, screenshot)
     panel = chat(open_panel_page)
-    found = {"chat": misfits(panel)}
-    screenshot("chat")
+    look.over(panel, "chat")
+    dialog = panel.get_by_role("dialog")
     for name in ("Compact", "History", "Pins"):
         choose(panel, name)
-        expect(panel.get_by_role("dialog")).to_be_visible()
-        found[name] = misfits(panel)
-        screenshot(name)
+        expect(dialog).to_be_visible()
+        look.over(panel, name)
         page.keyboard.press("Escape")
     panel.locator(".nbc-open-context").click()
-    dialog = panel.get_by_role("dialog")
     expect(dialog.get_by_role("row", name="Used")).to_be_visible()
     expect(dialog.get_by_role("columnheader", name="Cost")).to_be_visible()
-    found["context"] = misfits(panel)
-    screenshot("context")
+    look.over(panel, "context")
     page.keyboard.press("Escape")
     panel.locator(".nbc-line[data-kind=banner] summary").first.click()
-    found["summary"] = misfits(panel)
     summary = panel.locator(".nbc-summary-text > .nbc-md p")
-    assert "orders.\nThe printer" in summary.inner_text()
-    screenshot("summary")
-    assert {name: each for name, each in found.items() if each} == {}
+    for _ in look.at(panel, "summary"):
+        assert "orders.\nThe printer" in summary.inner_text()
+    assert look.found == {}
 
 
-@pytest.mark.parametrize("width", [350, 1920])
 def test_completions_and_lists_are_shown_above_the_box_in_whole_words(
-    width: int, open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
+    look = Look(page, screenshot)
     panel = panel_of(open_panel_page(OWN))
     say(panel, "/context")
     is_idle(panel)
     expect(panel.get_by_role("cell", name="compact now")).to_be_visible()
-    assert misfits(panel) == []
+    look.over(panel, "listed")
     panel.locator(".nbc-input").fill("/")
     expect(panel.locator(".nbc-choice").first).to_be_visible()
-    screenshot("offered")
     edges = "each => [each.getBoundingClientRect().left, each.getBoundingClientRect().right]"
-    assert panel.locator(".nbc-choices").evaluate(edges) == panel.locator(
-        ".nbc-form"
-    ).evaluate(edges)
+    for _ in look.at(panel, "offered"):
+        offered, form = (panel.locator(f".nbc-{part}") for part in ("choices", "form"))
+        assert offered.evaluate(edges) == form.evaluate(edges)
+    assert look.found == {}
 
 
 def test_everything_fits_from_right_to_left(

@@ -105,9 +105,8 @@ def test_an_own_server_answers_after_four_clicks_with_nothing_but_its_address(
     expect(used.get_by_role("button", name="Forget")).to_be_hidden()
 
 
-@pytest.mark.parametrize("theme", ["Dark"])
 def test_what_is_wrong_with_a_server_or_a_name_is_one_line_and_nothing_is_lost(
-    server: OwnServer, open_panel_page: OpenPanelPage, screenshot, theme: str
+    server: OwnServer, open_panel_page: OpenPanelPage, screenshot
 ):
     notebook = open_panel_page(FRESH)
     panel = notebook.run(0).locator(".nbc")
