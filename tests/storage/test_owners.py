@@ -89,8 +89,7 @@ def test_many_messages_of_others_hide_none_of_ones_own(url):
     (found,) = bob.sessions(query=word)
     assert (found.id, found.snippet) == ("mine", f"my {word}")
     for store in (ann, bob):
-        for info in store.sessions():
-            store.delete(info.id)
+        store.delete(*(info.id for info in store.sessions()))
         store.close()
 
 

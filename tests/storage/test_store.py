@@ -4,8 +4,6 @@ import os
 import re
 import sqlite3
 import stat
-import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -671,28 +669,6 @@ def test_a_database_in_memory_is_shared_by_all_threads():
     assert (told, listed) == ([], [1] * 20)
     assert store.load(agent.session.session_id).transcript == agent.session.transcript
     store.close()
-
-
-@pytest.mark.slow
-def test_messages_survive_a_process_that_is_killed(store, tmp_path):
-    code = """
-import os, signal, sys
-from nbchat.storage.factory import newest_session, autosave_of
-from nbchat.agent.agent import Agent
-from nbchat.conversation.events import EntryAdded
-from nbchat.storage.store import SessionStore
-from nbchat.testing import ScriptedProvider, says
-agent = Agent(ScriptedProvider(says("an answer")))
-agent.session.session_id = "s1"
-agent.autosave = autosave_of(SessionStore(sys.argv[1]), agent.session, agent)
-for event in agent.run("a question"):
-    if isinstance(event, EntryAdded) and event.position == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
-    url = f"sqlite:///{tmp_path / 'sessions.db'}"
-    subprocess.run([sys.executable, "-c", code, url], check=False)
-    said = [Entry("user", "a question"), Entry("assistant", "an answer")]
-    assert store.load("s1").transcript == said
 
 
 def test_repr_hides_the_password_of_a_database():
