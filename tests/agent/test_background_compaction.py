@@ -101,7 +101,7 @@ def test_it_is_committed_between_the_steps_of_a_turn(model: Reader):
         return f"found {number}"
 
     agent = model.agent(tools=[look])
-    model.answers = [calls("look", number=n) for n in (1, 2, 3)]
+    model.answers = [calls("look", number=n, tokens=300) for n in (1, 2, 3)]
     assert is_begun(agent)
     assert agent.ask("Look three times.") == "Fine."
     views = [request.history for request in model.chat_requests()]
