@@ -78,6 +78,7 @@ def test_commands_name_paths_and_names_of_code():
     assert named(call).values == ("/repo", "lib/separable.py", "_coord_matrix")
 
 
+@pytest.mark.slow
 def test_chains_have_the_length_that_is_said():
     chosen = notebook_work("insight-bench")
     sizes = [sum(s.tokens for s in chain_to(chosen, last)) for last in range(9)]

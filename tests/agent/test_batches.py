@@ -121,6 +121,7 @@ def test_two_samples_of_a_row_go_in_batches_one_after_the_other(serving):
     assert run.table()["tokens"][0] == 2 * 220
 
 
+@pytest.mark.slow
 def test_batches_cost_half(serving):
     server = serving()
     provider = AnthropicProvider(
@@ -172,6 +173,7 @@ def test_the_reply_to_an_earlier_input_is_not_read_for_a_later_one(
     assert Store(url).results("b").batches() == {}
 
 
+@pytest.mark.slow
 def test_a_request_whose_batch_expired_is_sent_again(serving):
     sent: list[dict] = []
 
@@ -189,6 +191,7 @@ def test_a_provider_without_batches_is_refused_at_once():
         map_agents(Agent(Desk()), ["hello"], batch=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [responses, chat_completions, messages])
 def test_content_that_a_batch_refuses_is_left_out_of_the_next_one(serving, kind: Kind):
     def refusing(body: dict) -> str | tuple[str, dict] | int:

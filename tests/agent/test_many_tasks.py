@@ -33,6 +33,7 @@ def look_up(ticket: str) -> str:
     return f"{ticket}: a long story about a card, " * 50
 
 
+@pytest.mark.slow
 def test_of_a_branch_only_its_row_returns(tmp_path: Path):
     row = '{"category": "card", "ticket": "T0001"}'
     provider = ScriptedProvider(

@@ -354,6 +354,7 @@ def test_stop_and_resume_lose_nothing(store):
     assert run.state == "finished"
 
 
+@pytest.mark.slow
 def test_failed_rows_are_tried_again_on_request(store):
     broken = [True]
 
@@ -927,6 +928,7 @@ def test_a_run_is_estimated_before_and_after_its_first_rows():
     assert before.tokens[0] < run.counts.usage.total_tokens < before.tokens[1]
 
 
+@pytest.mark.slow
 def test_doubtful_rows_are_reviewed_first_and_corrections_are_kept(store):
     def unsure(request: Request) -> Line:
         text = next(e.content for e in request.history if e.is_prompt)
@@ -1018,6 +1020,7 @@ def test_a_row_that_cannot_be_sent_is_named_and_the_rest_continues(kind):
     assert not any(table["error"].drop(2))
 
 
+@pytest.mark.slow
 def test_a_key_column_that_has_changed_is_named(store):
     mapped(tickets(3), store=store, name="desk")
     assert mapped(tickets(5), store=store, name="desk").problem == ""

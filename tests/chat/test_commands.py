@@ -147,6 +147,7 @@ def test_a_command_compacts_up_to_a_message(commands):
     assert "the hellos" in told.requests[0].history[-1].content
 
 
+@pytest.mark.slow
 def test_a_compaction_can_be_undone_redone_edited_and_regenerated(commands):
     lines = (
         says(STORY),
@@ -211,6 +212,7 @@ def quoting(*rules: str) -> Line:
     return says(f"<summary>\nThey talked about a yard.\n{quoted}\n</summary>")
 
 
+@pytest.mark.slow
 def test_a_rule_that_a_summary_quotes_is_listed_dropped_and_taken_back(commands):
     said = ["Never use tabs.", "Please always lock the yard."]
     lines = [says(STORY), quoting(*said, "Nobody said this, ever.")]
@@ -240,6 +242,7 @@ def test_a_rule_that_a_summary_quotes_is_listed_dropped_and_taken_back(commands)
         list(commands(agent, "/rules keep 2"))
 
 
+@pytest.mark.slow
 def test_a_rule_with_a_secret_is_listed_without_it_and_can_be_dropped(commands):
     rule = "Never give the password: hunter2-77 to others."
     hidden = rule.replace("hunter2-77", HIDDEN)
@@ -313,6 +316,7 @@ def test_an_invalid_pin_is_refused_with_the_numbers(commands, line, said):
     assert agent.session.pins == ("one",)
 
 
+@pytest.mark.slow
 def test_context_shows_the_state_of_the_last_compaction(commands, tmp_path):
     agent = agent_for(commands, says(STORY), says("<summary>short</summary>"))
     agent.ask("first")

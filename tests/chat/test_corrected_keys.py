@@ -77,6 +77,7 @@ def test_a_function_is_asked_for_another_key_after_a_refusal(server):
     assert asked.ask("Hello") == "From my server."
 
 
+@pytest.mark.slow
 def test_an_address_that_was_corrected_is_used_by_the_open_chat(
     server, store, monkeypatch
 ):
@@ -117,6 +118,7 @@ def test_a_key_that_comes_later_replaces_the_model_that_needs_none(store, monkey
     assert agent.provider.name == "local:smollm2"
 
 
+@pytest.mark.slow
 def test_the_providers_key_is_sent_to_a_server_only_after_a_yes(
     server, store, monkeypatch
 ):

@@ -300,6 +300,7 @@ def reopened(agent: Agent, store: SessionStore, **values: object) -> Agent:
     return build_agent(settings(model=MODEL, **values), store=store, session=session)
 
 
+@pytest.mark.slow
 def test_a_policy_chosen_for_this_session_survives_a_restart_and_no_other_has_it(
     chat, store
 ):
@@ -313,6 +314,7 @@ def test_a_policy_chosen_for_this_session_survives_a_restart_and_no_other_has_it
         run_command(agent, "policy x")
 
 
+@pytest.mark.slow
 def test_a_model_chosen_for_a_session_survives_a_restart_until_another_is_configured(
     chat, store
 ):

@@ -138,6 +138,7 @@ def test_a_test_measures_one_short_request(server, store):
         models.test("openai:no-model", server.address)
 
 
+@pytest.mark.slow
 def test_a_model_that_the_server_lacks_is_refused_with_the_nearest_names(
     server, store, monkeypatch
 ):
@@ -156,6 +157,7 @@ def test_a_model_that_the_server_lacks_is_refused_with_the_nearest_names(
     assert agent.provider.name == "openai:qwen3:9b"
 
 
+@pytest.mark.slow
 def test_the_model_of_one_chat_is_kept_with_its_address_for_this_chat_alone(
     server, store
 ):

@@ -185,6 +185,7 @@ def test_cancelling_ends_the_turn(tmp_path):
     assert editor.text().startswith("one ")
 
 
+@pytest.mark.slow
 def test_a_session_is_listed_loaded_and_forked(tmp_path):
     async def first(client: Any) -> None:
         opened = await client.new_session(cwd="/", mcp_servers=[])
@@ -213,6 +214,7 @@ def test_a_session_is_listed_loaded_and_forked(tmp_path):
     run(second, agent, editor)
 
 
+@pytest.mark.slow
 def test_a_compaction_is_said_and_the_messages_stay(tmp_path):
     async def scenario(client: Any) -> None:
         opened = await client.new_session(cwd="/", mcp_servers=[])
@@ -229,6 +231,7 @@ def test_a_compaction_is_said_and_the_messages_stay(tmp_path):
     assert "Compaction occurred:" in editor.text("agent_thought_chunk")
 
 
+@pytest.mark.slow
 def test_a_client_that_knows_compactions_gets_them_as_updates_of_their_own(tmp_path):
     received: list[dict[str, Any]] = []
 
@@ -264,6 +267,7 @@ def test_a_client_that_knows_compactions_gets_them_as_updates_of_their_own(tmp_p
     assert "Compaction occurred" not in editor.text("agent_thought_chunk")
 
 
+@pytest.mark.slow
 def test_a_failed_compaction_is_sent_to_a_client_that_knows_compactions(tmp_path):
     async def scenario(client: Any) -> None:
         agent._knows_compaction = True
@@ -312,6 +316,7 @@ def test_cancelling_ends_a_turn_that_waits_for_permission(tmp_path):
     assert editor.text() == "Yes."
 
 
+@pytest.mark.slow
 def test_a_loaded_session_is_replayed_call_by_call_and_a_resumed_one_is_not(tmp_path):
     async def first(client: Any) -> None:
         opened = await client.new_session(cwd="/", mcp_servers=[])
@@ -348,6 +353,7 @@ def test_a_loaded_session_is_replayed_call_by_call_and_a_resumed_one_is_not(tmp_
     assert request.history[0].content == "Refund W1"
 
 
+@pytest.mark.slow
 def test_sessions_are_listed_a_page_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr("nbchat.cli.acp.SESSIONS_LISTED", 2)
 

@@ -170,6 +170,7 @@ def test_the_first_screen_says_what_is_wrong_and_what_is_set(capsys, monkeypatch
     assert "1234567" not in shown
 
 
+@pytest.mark.slow
 def test_a_report_to_attach_has_no_key_name_folder_or_prompt(
     tmp_path, capsys, monkeypatch
 ):
@@ -228,6 +229,7 @@ def test_a_password_with_an_unescaped_at_is_not_shown_in_part(place):
     assert "http://models.example/v1 " in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("url", "said"),
     [
@@ -289,6 +291,7 @@ def test_a_retired_model_is_a_problem_that_names_its_successor():
     assert line in done.stdout
 
 
+@pytest.mark.slow
 def test_a_model_with_a_typo_is_a_problem_that_names_the_nearest():
     done = doctor(NBCHAT_MODEL="openai:gpt-5.6-lunna", OPENAI_API_KEY="sk-secret-1")
     assert done.returncode == 1
@@ -319,6 +322,7 @@ def test_without_xllamacpp_the_embedded_model_is_a_problem(
     assert row(done, "xllamacpp") == "xllamacpp not installed"
 
 
+@pytest.mark.slow
 def test_the_state_of_the_server_extension_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "0")  # else the environment's wins
     folder = tmp_path / "jupyter-config" / "jupyter_server_config.d"

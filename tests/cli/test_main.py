@@ -77,6 +77,7 @@ def test_the_demo_triages_tickets_compacts_and_says_what_happened(
     assert "sk-test" not in text
 
 
+@pytest.mark.slow
 def test_without_a_key_the_demo_runs_on_the_embedded_model():
     model_file("smollm2")  # downloads it, if no test has done so
     assert _prepared_model() == "local:smollm2"
@@ -157,6 +158,7 @@ def saved(*entries: tuple[str, str], session_id: str) -> Session:
     return session
 
 
+@pytest.mark.slow
 def test_a_session_is_exported_and_imported_under_another_id(tmp_path, capsysbinary):
     session = saved(("user", "hi \ud800"), ("assistant", "ho"), session_id="s1")
     for form in ("json", "ipynb"):
@@ -170,6 +172,7 @@ def test_a_session_is_exported_and_imported_under_another_id(tmp_path, capsysbin
     assert len(SessionStore().sessions()) == 3
 
 
+@pytest.mark.slow
 def test_an_imported_session_keeps_its_id_unless_it_is_taken(
     tmp_path, monkeypatch, capsys
 ):

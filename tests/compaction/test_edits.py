@@ -198,6 +198,7 @@ def in_a_full_window(store: SessionStore, session: Session | None = None) -> Age
     return agent
 
 
+@pytest.mark.slow
 def test_after_an_undo_a_full_window_does_not_compact_at_once_again(store):
     agent = in_a_full_window(store)
     agent.ask("one")
@@ -250,6 +251,7 @@ def test_an_edited_summary_keeps_its_facts(store):
     assert summary_text(agent.session.history[0].content) == words
 
 
+@pytest.mark.slow
 def test_an_edit_that_cannot_be_a_summary_changes_nothing_and_says_why(store):
     agent = chained(store)
     before = agent.session.history
@@ -263,6 +265,7 @@ def test_an_edit_that_cannot_be_a_summary_changes_nothing_and_says_why(store):
     assert fresh == CompactionSkipped("There's no summary.", EDIT)
 
 
+@pytest.mark.slow
 def test_an_edit_larger_than_what_it_replaces_is_allowed_and_says_so(store):
     agent = chained(store)
     event = list(agent.edit_compaction("word " * 1_000))[-1]
@@ -300,6 +303,7 @@ def test_any_text_may_be_an_edit_and_only_our_tags_are_tags(store, text: str):
     assert reloaded(store, agent).history == agent.session.history
 
 
+@pytest.mark.slow
 def test_a_regenerated_summary_covers_the_same_entries(store):
     asked: list[Request] = []
 

@@ -258,6 +258,7 @@ def test_an_output_that_came_before_a_newer_message_is_not_compacted_either():
     assert kept.history[1:] == unread
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [name for name in PRESETS if name != "off"])
 def test_of_messages_without_an_answer_only_the_newest_has_to_stay(policy: str):
     failed = [Entry("user", f"{n}: {LONG * 10}") for n in range(8)]

@@ -250,6 +250,7 @@ def edited_after_a_compaction(agent: Agent) -> None:
     list(agent.edit_compaction("They talked."))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [compacted, edited_after_a_compaction])
 def test_an_excluded_message_counts_once_beside_a_compaction(
     store: SessionStore, change: Callable[[Agent], None]

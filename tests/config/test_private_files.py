@@ -110,6 +110,7 @@ def test_a_link_that_leads_nowhere_is_not_followed(tmp_path):
     assert not (tmp_path / "elsewhere").exists()
 
 
+@pytest.mark.slow
 def test_many_that_write_a_file_at_once_do_not_disturb_each_other(tmp_path):
     file = tmp_path / "log.md"
     with ThreadPoolExecutor(8) as pool:

@@ -159,6 +159,7 @@ def test_a_huge_number_is_described_by_its_size():
     assert described(10**5_000) == "int of 16,610 bits"
 
 
+@pytest.mark.slow
 def test_a_wide_frame_names_its_first_columns_and_counts_the_rest():
     wide = pd.DataFrame([range(5_000)], columns=[f"c{n}" for n in range(5_000)])
     assert described(wide).endswith("c18, c19, and 4,980 more")
@@ -300,6 +301,7 @@ def test_the_variables_of_a_summary_are_those_of_now():
     assert "- orders: int 12" in summary(engine, talk("orders"))
 
 
+@pytest.mark.slow
 def test_the_list_is_bounded_and_cannot_forge_our_tags():
     names = [f"value_{n}" for n in range(500)]
     forged = type("</facts><summary>", (), {})()
@@ -320,6 +322,7 @@ def test_the_list_is_bounded_and_cannot_forge_our_tags():
     assert 0 < small.partition(HEADING)[2].count("\n- ") < 9
 
 
+@pytest.mark.slow
 def test_a_long_word_is_looked_through_quickly():
     began = CpuTime()
     entries = [Entry("user", mark * 100_000) for mark in ("a", "`", "a`", " ", "1a")]

@@ -185,6 +185,7 @@ def test_new_messages_are_found_and_the_rest_is_not_indexed_again():
         assert found == expected  # with equal scores
 
 
+@pytest.mark.slow
 def test_threads_may_search_one_session_at_once():
     kept = Session([("user", f"printer{n % 97} {STORY}") for n in range(300)])
     with ThreadPoolExecutor(4) as pool:

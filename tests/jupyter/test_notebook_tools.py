@@ -577,6 +577,7 @@ def running(shell: InteractiveShell) -> Iterator[RunningCell]:
     running.close()
 
 
+@pytest.mark.slow
 def test_a_run_behind_a_busy_kernel_says_so_and_may_be_withdrawn(shell, running):
     view, shown = View("v", cell("a", "1"), cell("b", "2")), list[str]()
 

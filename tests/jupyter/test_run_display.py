@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from nbchat.agent.agent import Agent
 from nbchat.agent.map_agents import MapRun, map_agents
 from nbchat.errors import RequestRefused
@@ -37,6 +39,7 @@ def shown(run: MapRun) -> tuple[RunDisplay, Publisher]:
     return display, publisher
 
 
+@pytest.mark.slow
 def test_a_display_follows_a_run_to_its_end_and_again_after_it_is_resumed():
     goes_on = threading.Event()
 

@@ -52,6 +52,7 @@ def sent_headers(server: FaultServer, kind: str, **options: Any) -> str:
     return str(server.requests[-1].headers)
 
 
+@pytest.mark.slow
 def test_a_local_server_gets_no_key_of_the_environment(server, kind):
     assert KEY not in sent_headers(server, kind)
 

@@ -102,6 +102,7 @@ def test_other_names_are_not_of_this_machine(host):
     assert not is_loopback(host)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("kind", DIALECTS)
 def test_a_redirect_to_another_server_is_not_followed(kind, code, server, other):
@@ -138,12 +139,14 @@ def test_every_form_of_another_server_is_named_in_one_line(kind, place, server):
     assert "a:b@" not in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DIALECTS)
 def test_a_redirect_to_the_same_server_is_followed(kind, server):
     server.script(redirect(307, "/elsewhere"), DIALECTS[kind].text("Moved."))
     assert reply_of(provider_at(server, kind)).text == "Moved."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DIALECTS)
 def test_a_redirect_loop_ends_in_one_line(kind, server):
     server.script(*[redirect(307, "/again")] * 60)

@@ -10,11 +10,8 @@ from typing import Literal
 
 import pytest
 
-from nbchat.agent.agent import Agent
-from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summarizer.structured_summary import SCHEMA
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.events import Compacted
 from nbchat.conversation.tools import as_tools
 from nbchat.errors import ConfigError, ModelFileError, Stopped
 from nbchat.providers import model_download
@@ -138,17 +135,6 @@ def test_a_form_is_bounded_so_that_its_longest_answer_fits():
         assert longest_answer(bounded) <= tokens * 3
     usual, grammar = enforced({"type": "array", "items": {"enum": ["a", "b"]}}, 300)
     assert (usual["maxItems"], grammar) == (8, "")
-
-
-@pytest.mark.slow
-def test_a_conversation_is_compacted_by_the_model_itself(model):
-    agent = Agent(model, engine=CompactionEngine(200), max_output_tokens=20)
-    events = list(agent.run(LETTER * 3))
-    compactions = [event.compaction for event in events if isinstance(event, Compacted)]
-    assert len(compactions) == 1
-    assert [entry.role for entry in agent.session.history] == ["summary"]
-    assert compactions[0].tokens_after < compactions[0].tokens_before
-    assert agent.ask("And now?")
 
 
 def test_stop_works_while_the_model_is_still_reading(model):

@@ -175,6 +175,7 @@ class Refusing(FaultServer):
         return WIRE.text("An answer.", usage=(size, 5, 0))
 
 
+@pytest.mark.slow
 def test_an_assumed_window_compacts_and_the_first_refusal_corrects_it():
     server = Refusing()
     provider = OpenAIProvider("my-company-model", base_url=f"{server.url}/v1")

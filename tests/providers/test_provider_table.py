@@ -459,6 +459,7 @@ def test_a_name_with_a_typo_gets_the_nearest():
         connect("openruter:x/y")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["bedrock:claude-x", "bedrock:gpt-6"])
 def test_aws_credentials_sign_requests_to_trusted_hosts_only(monkeypatch, model):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
@@ -480,6 +481,7 @@ def test_aws_credentials_sign_requests_to_trusted_hosts_only(monkeypatch, model)
     server.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", ["bedrock:claude-x", "bedrock:gpt-6", "vertex:claude-x", "vertex:gpt-6"]
 )

@@ -178,6 +178,7 @@ def test_after_two_refused_pictures_none_is_sent_to_a_model_that_never_took_one(
     assert len(server.refused) == 2
 
 
+@pytest.mark.slow
 def test_of_many_large_pictures_none_ends_the_chat(serving):
     server = serving("anthropic", has_readable_pictures)
     wide = [png((2_400, 13), colour) for colour in ("red", "green", "blue")]

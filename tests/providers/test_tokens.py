@@ -38,6 +38,7 @@ def test_counts_are_those_of_tiktoken(encoding: str, text: str, expected: int):
     assert TokenCounter(encoding).count(text) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "encoding"), [("gpt-4", "cl100k_base"), ("gpt-4o-mini", "o200k_base")]
 )

@@ -118,6 +118,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("kind", WIRES)
 def test_a_schema_that_apis_refuse_is_sent_in_another_form(serving, kind, name):

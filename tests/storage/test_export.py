@@ -136,6 +136,7 @@ def test_any_session_can_be_exported_in_every_format(session):
         exported(session, form).encode("utf-8")
 
 
+@pytest.mark.slow
 def test_a_notebook_has_a_cell_for_each_prompt_with_its_answers_below():
     book = nbformat.reads(exported(full_session(), "ipynb"), as_version=4)
     nbformat.validate(book)

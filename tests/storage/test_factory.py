@@ -60,6 +60,7 @@ def test_a_summary_model_may_be_of_another_provider_or_just_a_name(monkeypatch):
     assert named.engine.summary_model == "gpt-5-nano"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "message"),
     [

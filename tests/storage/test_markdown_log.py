@@ -111,6 +111,7 @@ def test_the_file_is_written_when_the_store_fails(tmp_path):
     assert "Hello." in file.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_each_session_of_a_chat_has_its_own_file(store, tmp_path):
     folder = tmp_path / "logs"
     config = settings(log_folder=str(folder))

@@ -72,6 +72,7 @@ def columns(store: SessionStore) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", OLDER)
 def test_a_file_of_an_earlier_version_gets_what_it_lacks(version, tmp_path):
     store = older_schema(tmp_path, version)

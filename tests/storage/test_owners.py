@@ -93,6 +93,7 @@ def test_many_messages_of_others_hide_none_of_ones_own(url):
         store.close()
 
 
+@pytest.mark.slow
 def test_every_statement_of_a_store_names_the_owner(tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path}/sessions.db", owner="ann")
     session = saved(store, "s", SECRET)

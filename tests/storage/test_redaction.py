@@ -146,6 +146,7 @@ def test_redact_removes_copies_that_hold_only_a_part_of_the_text(store, policy):
     assert "- [redacted]" in record.summary
 
 
+@pytest.mark.slow
 def test_a_rule_loses_the_text_that_is_removed_from_its_message(store):
     rule = "Always use the account Neptune-5 for refunds."
     told = says(f'<summary>Refunds.\n- "{rule}"\n</summary>')
@@ -162,6 +163,7 @@ def test_a_rule_loses_the_text_that_is_removed_from_its_message(store):
     assert "Neptune-5" not in f"{record.summary}{record.memory}{record.rules}"
 
 
+@pytest.mark.slow
 def test_redact_and_delete_reach_the_cells_that_are_kept_for_undo(store):
     before = CellState("code", f"name = {SECRET!r}", outputs=json.dumps([SECRET]))
     change = CellChange(0, "a", before, CellState("code", f"# {SECRET}"))
@@ -177,6 +179,7 @@ def test_redact_and_delete_reach_the_cells_that_are_kept_for_undo(store):
     store.delete("cells")
 
 
+@pytest.mark.slow
 def test_redact_reaches_an_answer_that_was_streaming_when_its_kernel_ended(store):
     save_session(store, Session([("user", "And the key?")], session_id="streaming"))
     store.save_draft("streaming", 1, f"It is {SECRET}, and")
@@ -330,6 +333,7 @@ def ran(store: SessionStore, run: str) -> tuple[Store, list[str]]:
     return runs, [each.session_id for each in runs.results(run)]
 
 
+@pytest.mark.slow
 def test_redact_reaches_the_result_of_a_run(store):
     runs, (first, second) = ran(store, "redact-reaches")
     store.redact(first, SECRET)
@@ -510,6 +514,7 @@ def test_redact_reaches_settings_of_the_session(tmp_path):
     store.close()
 
 
+@pytest.mark.slow
 def test_redact_says_in_how_many_places(tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path}/s.db")
     entries = [("user", f"{KEPT} and {KEPT.lower()}"), ("assistant", "ok")]
@@ -531,6 +536,7 @@ def test_a_session_of_another_owner_is_not_said_to_be_redacted(tmp_path):
         SessionStore(url, owner="bob").redact("s", KEPT)
 
 
+@pytest.mark.slow
 def test_a_deleted_session_leaves_nothing_in_the_file(tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path}/sessions.db")
     agent = told(store)

@@ -88,6 +88,7 @@ def test_a_session_comes_back_as_it_was(store):
     assert again.usages == agent.session.usages
 
 
+@pytest.mark.slow
 def test_deleting_a_session_removes_its_rows_only(store, tmp_path):
     kept, gone = (agent_in(store, says(STORY), says("x")) for _ in "12")
     for agent in (kept, gone):
@@ -111,6 +112,7 @@ def test_deleting_a_session_removes_its_rows_only(store, tmp_path):
     database.close()
 
 
+@pytest.mark.slow
 def test_sessions_are_found_by_words_in_any_message(store):
     first, second = (
         agent_in(store, says("Toner is 100% low.")),
@@ -144,6 +146,7 @@ def test_a_found_session_shows_the_part_that_matches_best(store):
     assert store.sessions()[0].snippet == ""
 
 
+@pytest.mark.slow
 def test_a_word_that_most_messages_have_finds_each_session(store):
     """Also where the newest session alone has more messages with it than are ranked."""
     for number in range(3):
@@ -193,6 +196,7 @@ def test_sessions_are_found_in_any_case_of_any_alphabet(store, word):
     assert len(store.sessions(query=word)) == 1
 
 
+@pytest.mark.slow
 def test_sessions_are_found_by_characters_that_databases_refuse(store):
     agent_in(store, says("ok")).ask("half a pair \ud800, a null \0 and \ufdd0")
     agent_in(store, says("ok")).ask("ud800 x00")
@@ -418,6 +422,7 @@ def test_an_unknown_session_is_reported_in_one_line(store):
         store.load("nope")
 
 
+@pytest.mark.slow
 def test_two_kernels_on_one_session_never_interleave(store):
     agent = agent_in(store, says("one"), says("two"))
     agent.ask("first")
@@ -435,6 +440,7 @@ def faults(events: Iterable[Event]) -> list[str]:
     return [event.reason for event in events if isinstance(event, SavingFailed)]
 
 
+@pytest.mark.slow
 def test_a_pin_of_another_kernel_is_not_overwritten(store):
     agent = agent_in(store, says("one"))
     agent.ask("first")
@@ -446,6 +452,7 @@ def test_a_pin_of_another_kernel_is_not_overwritten(store):
     assert store.load(agent.session.session_id).pins == agent.session.pins
 
 
+@pytest.mark.slow
 def test_a_kernel_left_behind_cannot_undo_the_summary_of_another(store):
     lines = (says(STORY), says("<summary>short</summary>"), says("two"))
     agent = agent_in(store, *lines)

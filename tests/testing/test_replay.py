@@ -1,5 +1,6 @@
 """Recorded conversations, said again word for word."""
 
+import pytest
 from measures import Noting
 from ticket_desk import ROUTES, recorded_decisions
 
@@ -60,6 +61,7 @@ def test_the_recorded_desk_is_the_same_every_time():
     assert len(set(calls)) == len(calls)
 
 
+@pytest.mark.slow
 def test_asked_for_a_summary_it_tells_how_requests_began():
     agent = played(Replay(recorded_desk()[:40], window=8_000), "single-summary")
     agent.engine.tracker.set_threshold(5_000)

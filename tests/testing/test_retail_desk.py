@@ -13,6 +13,7 @@ from nbchat.testing import Replay, ScriptedProvider, calls, recorded_desk, says
 SCENARIOS = {each.id: each for each in retail_scenarios()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda each: each.id)
 def test_an_agent_that_acts_right_leaves_the_right_state(scenario):
     desk = RetailDesk()

@@ -102,6 +102,7 @@ def test_no_open_ticket_is_among_the_solved_ones():
     assert {ticket.true_category for ticket in SOLVED.tickets} == set(ROUTES)
 
 
+@pytest.mark.slow
 def test_similar_tickets_narrow_the_choice_to_three_categories():
     """Of the 50 tickets that none of this was tuned on; a chance of 3 in 15 is 10."""
     likely = [SOLVED.likely_categories(ticket.text) for ticket in read_tickets()]
@@ -110,6 +111,7 @@ def test_similar_tickets_narrow_the_choice_to_three_categories():
     assert sum(ticket.true_category in each for ticket, each in pairs) >= 47
 
 
+@pytest.mark.slow
 def test_a_ticket_is_never_its_own_example():
     again = SolvedTickets([*SOLVED.tickets, *read_tickets()])
     for ticket in read_tickets():

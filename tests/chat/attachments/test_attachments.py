@@ -343,6 +343,7 @@ def test_a_large_photograph_is_sent_as_a_jpeg():
     assert len(image_of(entry)[1]) * 3 // 4 < MOST_BYTES
 
 
+@pytest.mark.slow
 def test_a_figure_that_cannot_be_drawn_is_an_error_of_one_line():
     figure = Figure()
     figure.suptitle(r"$\nonsense{$")

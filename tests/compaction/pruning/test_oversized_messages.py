@@ -53,6 +53,7 @@ def last_read(request: Request) -> str:
     return next(e.content for e in reversed(request.history) if e.role == "tool")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "tells"), [*zip(POLICIES, cycle([True, False]))])
 def test_a_result_that_alone_is_longer_than_the_window_is_shortened_and_read(
     policy: str, *, tells: bool

@@ -106,6 +106,7 @@ def test_a_file_known_by_its_tool_is_treated_as_one():
     )
 
 
+@pytest.mark.slow
 def test_a_file_of_one_endless_line_is_no_small_file():
     assert (
         len(shortened("x1y2" * 100_000, COUNTER.count, tool_name="read_file")) < 1_000

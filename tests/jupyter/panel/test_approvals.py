@@ -111,6 +111,7 @@ def test_a_denied_call_does_not_run_and_the_model_gets_a_denial(
     assert 'data-state="denied"' in "".join(snapshot(panel).items.values())
 
 
+@pytest.mark.slow
 def test_every_view_shows_a_pending_call_and_its_end(panel_with: MakePanel) -> None:
     panel = panel_with(calls("refund", order="W1"), says("done"))
     seen = len(panel.sent)

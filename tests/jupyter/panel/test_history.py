@@ -175,6 +175,7 @@ def test_a_long_text_is_read_in_parts_that_begin_where_the_one_before_ends():
     assert message_text(session, 0) == MessageText(said, end=len(said))
 
 
+@pytest.mark.slow
 def test_sessions_are_listed_and_the_current_one_is_marked(panel, store):
     panel.ask("/new")
     panel.ask("about the roof")

@@ -33,6 +33,7 @@ from nbchat.rendering.entries import entry_html
 from nbchat.testing import calls, says
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 3, 4, 7, 1_000])
 @pytest.mark.parametrize(
     "text",
