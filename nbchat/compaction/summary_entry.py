@@ -25,7 +25,7 @@ from nbchat.conversation.entries import (
     Rule,
 )
 from nbchat.conversation.rules_file import rules_in
-from nbchat.conversation.secret_masking import without_secrets
+from nbchat.conversation.secret_masking import environment_secrets, without_secrets
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import count_messages
@@ -237,7 +237,8 @@ def _is_said(session: Session, rule: Rule) -> bool:
 
 def _without_secrets(memory: Memory) -> Memory:
     """The memory with the secrets hidden that only a whole line shows."""
-    shown = [without_secrets(line.text) for line in memory.lines]
+    environment = environment_secrets()
+    shown = [without_secrets(line.text, environment) for line in memory.lines]
     if not any(count for _, count in shown):
         return memory
     lines = [

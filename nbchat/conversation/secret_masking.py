@@ -14,7 +14,7 @@ import os
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -29,6 +29,9 @@ LEAST_LENGTH = 8
 
 LEAST_IN_CELL = 3
 """Characters of a secret in a table."""
+
+MOST_HARMLESS = 10_000
+"""Hashes of texts that are kept."""
 
 USUAL_NAMES = 1_000
 """Names in a text from which each is compared with those before."""
@@ -337,9 +340,14 @@ _CODE = re.compile(
 """Code that reads a secret, and is none itself."""
 
 
-def without_secrets(text: str) -> tuple[str, int]:
-    """The text with every secret replaced, and how many there were."""
-    spans = secret_spans(text)
+def without_secrets(
+    text: str, environment: Sequence[str] | None = None
+) -> tuple[str, int]:
+    """The text with every secret replaced, and how many there were.
+
+    `environment` is what `environment_secrets` returned, read once for many texts.
+    """
+    spans = secret_spans(text, environment)
     return with_hidden(text, spans), len(spans)
 
 
@@ -352,9 +360,34 @@ def with_hidden(text: str, spans: Iterable[Span]) -> str:
     return "".join([*parts, text[end:]])
 
 
-def secret_spans(text: str) -> list[Span]:
+_harmless: set[int] = set()
+"""Hashes of texts in which no form of a secret was found: most are masked repeatedly,
+and a set of hashes keeps no text."""
+
+
+def secret_spans(text: str, environment: Sequence[str] | None = None) -> list[Span]:
     """Where secrets are in a text, in order; what overlaps is one secret."""
-    spans = list(_of_environment(text))
+    spans: list[Span] = []
+    if len(text) >= LEAST_LENGTH:
+        values = environment_secrets() if environment is None else environment
+        spans += _of_environment(text, values)
+    if not spans and hash(text) in _harmless:
+        return []
+    spans += _forms(text, spans)
+    if not spans:
+        _keep_harmless(text)
+    return _merged(spans)
+
+
+def _keep_harmless(text: str) -> None:
+    if len(_harmless) >= MOST_HARMLESS:
+        _harmless.clear()
+    _harmless.add(hash(text))
+
+
+def _forms(text: str, known: Iterable[Span]) -> list[Span]:
+    """Where secrets are that show by their form or by a name, beside those known."""
+    spans: list[Span] = []
     assigned: list[re.Match[str]] = []
     cells: list[Span] = []
     for pattern, found in _beginnings(text):
@@ -369,11 +402,11 @@ def secret_spans(text: str) -> list[Span]:
     spans += [*_searched(text), *_logins(text)]
     spans += _secret_cells(text, cells)
     spans += _secret_html_cells(text)
-    spans += _assigned(assigned, set(spans))
+    spans += _assigned(assigned, {*known, *spans})
     if any(len(word) >= TOKEN_LENGTH for word in text.split()):
         tokens = _TOKEN.finditer(text)
         spans += (found.span() for found in tokens if is_random(found[0]))
-    return _merged(spans)
+    return spans
 
 
 def _beginnings(text: str) -> Iterator[tuple[re.Pattern[str], re.Match[str]]]:
@@ -501,9 +534,8 @@ def is_random(text: str) -> bool:
     return -sum(share * math.log2(share) for share in shares) >= LEAST_ENTROPY
 
 
-def _of_environment(text: str) -> Iterator[Span]:
+def _of_environment(text: str, values: Sequence[str]) -> Iterator[Span]:
     """Where secrets of this machine's environment are, also in base64 or broken."""
-    values = _environment()
     is_broken = bool(values) and "\n" in text
     solid = "".join(text.replace("\\\n", "").split()) if is_broken else ""
     for value in values:
@@ -526,7 +558,7 @@ def _base64_forms(value: str) -> tuple[str, ...]:
     return tuple(each for each in found if len(each) >= LEAST_LENGTH)
 
 
-def _environment() -> list[str]:
+def environment_secrets() -> list[str]:
     """The secrets of this machine's environment, the longest first."""
     values = {
         os.environ.get(name, "").strip() for name in os.environ if is_secret_name(name)

@@ -118,6 +118,8 @@ class TokenCounter:
         """Tokens of any string, even of a million spaces or with lone surrogates."""
         if not text.isascii():
             text = _SURROGATE.sub("\ufffd", text)
+        if 0 < len(text) <= SLICE:
+            return self._count_slice(text)
         starts = range(0, len(text), SLICE)
         sample = starts[:: -(-len(text) // EXACT_LIMIT) or 1]
         counted = sum(self._count_slice(text[at : at + SLICE]) for at in sample)
