@@ -55,8 +55,10 @@ from nbchat.agent.map_rows import (
     Row,
     RowTask,
     Steps,
+    as_json,
     field_of,
     first_agent,
+    is_same,
     pause_before,
     read_rows,
     recipe_of,
@@ -414,7 +416,7 @@ class MapRun:
         without pandas.
         """
         self.wait()
-        name, order = field or self._value_columns[0], (*DOUBTS, "")
+        name, order = self._checked_field(field), (*DOUBTS, "")
         found = sorted(self._results, key=lambda each: order.index(each.doubt(name)))
         shown = (
             {
@@ -428,49 +430,74 @@ class MapRun:
         table = _table_of(shown, ["doubt", *self._value_columns])
         last = ["others"] * (self._plan.samples > 1) + ["corrected"]
         kept = [each for each in table if each not in ("others", "corrected")]
-        return table[kept + last]
+        return table.reindex(columns=kept + last)
 
     def correct(self, corrections: Any) -> "MapRun":
         """Keep corrected values: by key, or those of a table made by `review`.
 
-        They are the column `corrected` of `table()`. Raises ConfigError for a key that
-        no row has.
+        They are the column `corrected` of `table()`; None takes one back, and an empty
+        cell changes nothing. Raises ConfigError for a key that no row has, or a value
+        that JSON cannot hold; then none is kept.
         """
         if hasattr(corrections, "columns"):
+            if not {"key", "corrected"} <= set(corrections.columns):
+                raise ConfigError(
+                    "This table has no columns key and corrected. Use one that "
+                    "run.review() has made."
+                )
             filled = corrections[corrections["corrected"].notna()]
             corrections = dict(zip(filled["key"], filled["corrected"], strict=True))
-        known = self._results.find([str(each) for each in corrections])
-        for key, value in corrections.items():
-            if (result := known.get(str(key))) is None:
+        changes = _by_key(corrections)
+        known = self._results.find([*changes])
+        for key in changes:
+            if key not in known:
                 raise ConfigError(f"No row has the key {key!r}.")
-            self._results.put(replace(result, correction=value))
+        for key, value in changes.items():
+            self._results.put(replace(known[key], correction=value))
         return self
 
     def agreement(self, labels: Any, *, field: str = "") -> "Agreement":
         """Count the rows that match their labels, in all and for each label.
 
         `labels` are values by key (a dictionary or a Series) of one `field` of the
-        output, its first one by default.
+        output, its first one by default; missing ones are left out. Raises ConfigError
+        if no row has any of their keys.
         """
         self.wait()
-        name = field or self._value_columns[0]
-        known = {str(key): str(label) for key, label in labels.items()}
+        name, known = self._checked_field(field), _by_key(labels)
         found: dict[str, tuple[int, int]] = {}
+        key = ""
         for each in self._results:
-            if (label := known.get(each.key)) is not None:
-                right, count = found.get(label, (0, 0))
-                found[label] = (
-                    right + (str(field_of(each.value, name)) == label),
-                    count + 1,
-                )
+            key = each.key
+            if (label := known.pop(key, None)) is not None:
+                right, count = found.get(str(label), (0, 0))
+                right += is_same(field_of(each.value, name), label)
+                found[str(label)] = right, count + 1
+        if known and key and not found:
+            raise ConfigError(
+                f"No row has the key {next(iter(known))!r} of a label, or that of "
+                f"another one. The rows have keys such as {key!r}."
+            )
         return Agreement(found)
+
+    def _checked_field(self, field: str) -> str:
+        """A field of the output, by default its first one; raises ConfigError."""
+        columns = self._value_columns
+        if field and columns and field not in columns:
+            raise ConfigError(
+                f"The output has no field {field!r}. Use {' or '.join(columns)}."
+            )
+        return field or (columns or ["value"])[0]
 
     @property
     def _value_columns(self) -> list[str]:
         """The columns of the value, which are there also if every row has failed."""
         wanted = output_type(self._plan.output)
         is_record = wanted is not None and not wanted.is_wrapped
-        return list(wanted.schema["properties"]) if wanted and is_record else ["value"]
+        known = (
+            wanted.schema.get("properties", {}) if wanted and is_record else ["value"]
+        )
+        return list(known)
 
     def estimate(self) -> "Estimate":
         """Estimate what all rows take together; calls no model.
@@ -1170,6 +1197,16 @@ def _batches_of(provider: Provider) -> "Batches":
     from nbchat.providers.batches import batches_of  # noqa: PLC0415
 
     return batches_of(provider)
+
+
+def _by_key(values: Any) -> dict[str, Any]:
+    """Values of a dictionary or a Series as JSON has them; raises ConfigError."""
+    if hasattr(values, "columns") or not hasattr(values, "items"):
+        raise ConfigError(
+            f"Values by key can't be {type(values).__name__}. Use a dictionary or a "
+            "Series."
+        )
+    return {str(key): as_json(value) for key, value in values.items()}
 
 
 def _requests(agent: Agent) -> tuple[int, int]:

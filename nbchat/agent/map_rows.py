@@ -114,7 +114,10 @@ def _row(number: int, item: Any, key: Part, prompt: Part) -> Row:
     """A row; one without a key or a prompt has a `problem`."""
     name, missing = f"row {number}", "key"
     try:
-        name = str(number if key is None else _part(item, key))
+        found = number if key is None else _part(item, key)
+        if is_missing(found):
+            raise ValueError("it is empty")  # noqa: TRY301
+        name = str(found)
         if len(name) > KEY_LENGTH:
             name = f"{name[:KEY_LENGTH]}#{hash_of(name)[:12]}"
         missing = "prompt"
@@ -224,6 +227,28 @@ class Result:
 def field_of(value: Any, name: str) -> Any:
     """A field of a value, or the value where it is no record."""
     return value.get(name) if isinstance(value, Mapping) else value
+
+
+def is_missing(value: Any) -> bool:
+    """True for None, NaN, and what pandas has instead of them."""
+    return str(value) in ("None", "nan", "<NA>", "NaT") and not isinstance(value, str)
+
+
+def as_json(value: Any) -> Any:
+    """A person's value as JSON has it; None for a missing one. Raises ConfigError."""
+    try:
+        plain = value.item() if hasattr(value, "item") else value  # of numpy
+        return None if is_missing(plain) else to_jsonable_python(plain)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{type(value).__name__} can't be kept: {error_line(error)}. Use a text, a "
+            "number or a record."
+        ) from None
+
+
+def is_same(value: Any, label: Any) -> bool:
+    """True if a value is what a label says, which may be its text or number."""
+    return value is not None and (value == label or str(value) == str(label))
 
 
 def result_from_json(saved: Mapping[str, Any]) -> Result:

@@ -213,8 +213,19 @@ def test_functions_of_a_notebook_go_to_other_processes():
         ),
         ({"id": "T0001", "text": "x"}, "The key T0001 occurs twice."),
         (3, "No key for this row: AttributeError: 'int' object has no attribute 'id'"),
+        (
+            {"id": float("nan"), "text": "x"},
+            "No key for this row: ValueError: it is empty",
+        ),
     ],
-    ids=["a refused request", "no prompt", "a number", "a key twice", "no record"],
+    ids=[
+        "a refused request",
+        "no prompt",
+        "a number",
+        "a key twice",
+        "no record",
+        "no key",
+    ],
 )
 def test_an_error_is_a_row_and_the_rest_continues(row: object, error: str):
     heard = []
@@ -958,6 +969,41 @@ def test_agreement_says_how_many_rows_are_right_by_category():
     assert (wrong.right, wrong.total) == (5, 6)
     assert wrong.by_category["transfer"] == (2, 3)
     assert repr(wrong).splitlines()[:2] == ["5 of 6 right", "transfer: 2 of 3"]
+
+
+def test_labels_of_other_types_count_and_missing_ones_do_not():
+    rows = pd.DataFrame({"id": [0, 1, 2], "text": ["T0: card", "T1: card", None]})
+    run = mapped(rows)
+    labels = pd.Series(["card", float("nan"), None], index=rows["id"])
+    assert run.agreement(labels).by_category == {"card": (1, 1)}
+    assert run.agreement({0: pd.NA, 2: "None"}).by_category == {"None": (0, 1)}
+    with pytest.raises(ConfigError, match=r"No row has the key '0\.0'"):
+        run.agreement({0.0: "card"})
+    for wrong in (["card"], None, pd.DataFrame({"id": [0], "category": ["card"]})):
+        with pytest.raises(ConfigError, match="dictionary or a Series"):
+            run.agreement(wrong)
+    for ask in (lambda **given: run.agreement(labels, **given), run.review):
+        with pytest.raises(ConfigError, match="Use category or ticket"):
+            ask(field="kind")
+
+
+def test_a_review_without_rows_is_a_table_and_has_no_corrections():
+    run = mapped([]).wait()
+    assert list(run.review().columns[:2]) == ["key", "doubt"]
+    assert run.correct(run.review()).agreement({"T0001": "card"}).total == 0
+
+
+@pytest.mark.slow
+def test_of_corrections_with_a_wrong_one_none_is_kept(store):
+    run = mapped(tickets(2), store=store, name="desk").wait()
+    wrong: list[object] = [{"X": "card"}, {"T0001": object()}, ["card"], run.table()]
+    for each in wrong:
+        given = {"T0000": "other"} | each if isinstance(each, dict) else each
+        with pytest.raises(ConfigError):
+            run.correct(given)
+    assert "corrected" not in run.table()
+    run.correct(pd.Series([3, 4], index=["T0000", "T0001"])).correct({"T0001": None})
+    assert list(run.table()["corrected"].dropna()) == [3]
 
 
 @pytest.mark.slow
