@@ -2,6 +2,7 @@
 
 import heapq
 import itertools
+import json
 import sys
 import threading
 import time
@@ -9,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -16,6 +18,8 @@ from subprocess import PIPE, Popen
 
 import pytest
 from fault_server import (
+    EVENT_STREAM,
+    AnthropicDialect,
     FaultServer,
     OpenAIDialect,
     Recorded,
@@ -29,6 +33,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Compacted, RetryScheduled, TurnFinished
 from nbchat.errors import ContextOverflow, RateLimited, Stopped
+from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.openai_responses import ResponsesProvider
@@ -45,7 +50,7 @@ from nbchat.storage.run_store import Store
 WIRE = OpenAIDialect()
 SUPPORT = Path(__file__).parents[1] / "support"
 HELLO = Request((Entry("user", "Hello"),))
-TICKET_TOKENS = 500
+TICKET_TOKENS, TICKETS_A_SECOND = 500, 10
 
 Headers = Callable[[int, float], dict[str, str]]
 
@@ -243,6 +248,62 @@ def test_requests_wait_for_the_tokens_that_headers_say_are_left(tells):
     seconds = desk.seconds_for(300)
     assert desk.refused <= 2
     assert seconds < 1.2 * 30
+
+
+class TokenServer(FaultServer):
+    """Has a bucket of tokens that fills steadily, and tells in headers what is left."""
+
+    def __init__(self, dialect: OpenAIDialect | AnthropicDialect) -> None:
+        super().__init__()
+        self.refused, self.answered = 0, list[float]()
+        self._dialect = dialect
+        self._tells = openai_tells if dialect.kind == "openai" else anthropic_tells
+        self._lock = threading.Lock()
+        self._left, self._filled_at = float(TICKETS_A_SECOND), time.monotonic()
+
+    def next_response(self, request: Recorded) -> Response:
+        if not request.body:
+            return failure(404)  # its list of models
+        tickets = len(json.dumps(request.body)) / 4 / TICKET_TOKENS
+        with self._lock:
+            now = time.monotonic()
+            filled = self._left + (now - self._filled_at) * TICKETS_A_SECOND
+            self._left, self._filled_at = min(TICKETS_A_SECOND, filled), now
+            is_refused = self._left < tickets
+            if is_refused:
+                self.refused += 1
+            else:
+                self._left -= tickets
+                self.answered.append(now)
+            told = self._tells(TICKETS_A_SECOND, self._left)
+        if is_refused:
+            return failure(429, {"message": "slow down"}, Retry_After="1")
+        return replace(self._dialect.text("Done."), headers={**EVENT_STREAM, **told})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "dialect", [OpenAIDialect(), AnthropicDialect()], ids=lambda each: each.kind
+)
+def test_agents_use_a_budget_of_tokens_that_a_server_tells(dialect):
+    """By the SDKs; 16 workers, and three times the tickets of a full bucket."""
+    server = TokenServer(dialect)
+    made = OpenAIProvider if dialect.kind == "openai" else AnthropicProvider
+    base = f"{server.url}/v1" if dialect.kind == "openai" else server.url
+    provider = made("m", base_url=base, api_key=lambda: "k", window=100_000)
+    text = "The parcel of order W100 is late. " * (TICKET_TOKENS * 4 // 34)
+
+    def ask(_number: int) -> str:
+        return str(Agent(provider).ask(text))
+
+    ask(0)
+    with ThreadPoolExecutor(16) as pool:
+        assert [*pool.map(ask, range(3 * TICKETS_A_SECOND))] == ["Done."] * 30
+    server.close()
+    ideal = len(server.answered) / TICKETS_A_SECOND - 1
+    took = server.answered[-1] - server.answered[0]
+    assert server.refused < 30 / 5
+    assert took < 2 * ideal + 1  # beside much other work
 
 
 def test_a_budget_of_another_model_holds_no_request_up():
