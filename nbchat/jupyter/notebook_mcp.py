@@ -48,6 +48,8 @@ NO_CARDS = (
     "this chat shows no approval cards, so another agent can't change its notebook"
 )
 
+NO_PICTURES = "[pictures are shown only in the notebook]"
+
 NEEDS_MCP_2 = 'nbchat mcp needs the package mcp 2. Run: pip install "mcp>=2"'
 
 DENIED = "the person denied this"
@@ -98,10 +100,13 @@ class SharedNotebook:
         call = self._call(tool, arguments)
         if tool.name in CHANGING:
             self._ask(tool, call)
-        output = run_tool([tool], call._replace(tool_name=tool.name)).entry
-        if output.is_error:
-            raise NbchatError(output.content.removeprefix("error: "))
-        return output.content
+        output = run_tool([tool], call._replace(tool_name=tool.name))
+        text = output.entry.content
+        if output.entry.is_error:
+            raise NbchatError(text.removeprefix("error: "))
+        if output.pictures:  # the last line says that they follow
+            text = f"{text.rpartition(chr(10))[0]}\n{NO_PICTURES}"
+        return text
 
     def _call(self, tool: Tool, arguments: Mapping[str, Any]) -> Entry:
         name = OTHER.format(tool.name)

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from notebook_desk import Desk
 from notebook_pages import Page
+from PIL import Image
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, PendingCall
@@ -23,6 +25,8 @@ pytestmark = pytest.mark.slow
 
 NBCHAT = "from nbchat.cli.main import main; raise SystemExit(main(['mcp']))"
 
+PLOT = {"plot": Image.new("RGB", (9, 9))}
+
 
 class Kernel:
     """A kernel with one chat, whose cards a function answers."""
@@ -34,7 +38,7 @@ class Kernel:
         self.agent = Agent(ScriptedProvider(says("x")), approve=Approvals())
         self.runner = ChatRunner(lambda: self.agent)
         shared = SharedNotebook(
-            NotebookTools(lambda: page.requests),
+            NotebookTools(lambda: page.requests, contents=Desk(values=PLOT)),
             self.runner,
             path=lambda: "/home/ann/work.ipynb",
             variables=lambda: {
@@ -93,6 +97,10 @@ def test_another_agent_reads_cells_and_variables_of_an_open_notebook(tools, kern
     assert "- total: int 5\n- key: " in variables.replace("\\n", "\n")
     assert not {"os", "Page", "find", "__doc__"} & set(re.findall(r"\w+", variables))
     assert "sk-proj" not in variables
+    shown = str(tools["inspect_variable"](notebook=name, name="plot"))
+    assert "The image plot" in shown
+    assert "[pictures are shown only in the notebook]" in shown
+    assert "follow" not in shown
     assert kernel.cards == []
 
 
