@@ -56,9 +56,9 @@ function isPlot(data, shown) {
 export function areDrawn(outputs, shown) {
   if (!shown) return true;
   const areas = [...shown.querySelectorAll(".jp-OutputArea-child")];
-  const drawn = areas.map((area) => shapes(area).length > 0);
-  if (outputs.some(({ data = {} }) => drawsElsewhere(data)) && !drawn.includes(true)) return false;
-  return outputs.every(({ data = {} }, place) => !isScripted(data) || drawn[place]);
+  const isDrawn = (/** @type {Element} */ area) => shapes(area).length > 0;
+  if (outputs.some(({ data = {} }) => drawsElsewhere(data)) && !areas.some(isDrawn)) return false;
+  return outputs.every(({ data = {} }, place) => !isScripted(data) || isDrawn(areas[place]));
 }
 
 /** @param {NonNullable<Output["data"]>} data */
