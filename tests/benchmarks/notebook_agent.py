@@ -301,7 +301,8 @@ def main() -> None:
         chromium() as browser,
         lab_server(Path(folder)) as lab,
     ):
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        page = context.new_page()
         page.set_default_timeout(TASK_SECONDS * 1_000)
         load_lab(page, lab, "Light")
         if options.tabs:
