@@ -421,14 +421,6 @@ def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
         set_attributes(config, [name], agent=agent, engine=agent.engine)
 
 
-def _apply_policy(agent: Agent, config: NbChat, _name: str) -> None:
-    use_policy(agent, config, agent.engine.tracker.base_policy)
-
-
-def _apply_threshold(agent: Agent, config: NbChat, _name: str) -> None:
-    agent.engine.tracker.set_threshold(config.context_token_threshold)
-
-
 def _apply_summary_writer(agent: Agent, config: NbChat, name: str) -> None:
     writer = summary_writer(getattr(config, name), config, agent.provider)
     setattr(agent.engine, name, writer)
@@ -452,10 +444,6 @@ def _apply_to_requests(agent: Agent, config: NbChat, name: str) -> None:
     except NbchatError:
         setattr(agent, attribute, before)
         raise
-
-
-def _apply_request_options(agent: Agent, config: NbChat, name: str) -> None:
-    agent.set_options({name: dict(request_options(config)).get(name)})
 
 
 def _apply_tokenizer(agent: Agent, config: NbChat, _name: str) -> None:
@@ -487,12 +475,18 @@ def _refuse(_agent: Agent, _config: NbChat, name: str) -> None:
 
 
 APPLY: Mapping[str, Callable[[Agent, NbChat, str], None]] = {
-    "policy": _apply_policy,
-    "threshold": _apply_threshold,
+    "policy": lambda agent, config, _name: use_policy(
+        agent, config, agent.engine.tracker.base_policy
+    ),
+    "threshold": lambda agent, config, _name: agent.engine.tracker.set_threshold(
+        config.context_token_threshold
+    ),
     "summary_writer": _apply_summary_writer,
     "window": _apply_window,
     "request": _apply_to_requests,
-    "request_options": _apply_request_options,
+    "request_options": lambda agent, config, name: agent.set_options(
+        {name: dict(request_options(config)).get(name)}
+    ),
     "tokenizer": _apply_tokenizer,
     "base_url": _apply_base_url,
     "log_folder": _apply_log_folder,

@@ -2,23 +2,16 @@
 
 Each branch keeps its ancestors, so its place among the others is known even when some
 of them are deleted. All sessions with the same oldest ancestor are a family.
-
-A shared copy of a session is readable by anyone with its link.
 """
 
-import hashlib
-import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
-from nbchat.conversation.entries import now
 from nbchat.conversation.session import Ancestors, Session
-from nbchat.errors import SessionNotFound
-from nbchat.storage.postgresql import SHARE_SETTING, announce
-from nbchat.storage.schema import sessions, shares
+from nbchat.storage.schema import sessions
 from nbchat.storage.serialization import (
     OwnedRows,
     SessionInfo,
@@ -147,34 +140,3 @@ def _versions(branches: Iterable[Branch], position: int) -> list[list[Branch]]:
 
 def _newest(branches: Iterable[Branch]) -> str:
     return max(branches, key=lambda each: (each.used_at, each.id)).id
-
-
-def add_share(
-    connection: sa.Connection, mine: OwnedRows, stored_id: str, content: str
-) -> str:
-    """Keep a copy of a session; returns the token that opens it."""
-    token = secrets.token_urlsafe(24)
-    row = {
-        "token_hash": _hash(token),
-        "session_id": stored_id,
-        "content_json": content,
-        "created_at": now(),
-    }
-    connection.execute(mine.insert(shares).values(row))
-    return token
-
-
-def shared_copy(connection: sa.Connection, token: str) -> str:
-    """The copy that a token opens, of any owner; raises SessionNotFound."""
-    key = _hash(token)
-    announce(connection, SHARE_SETTING, key)
-    query = sa.select(shares.c.content_json).where(shares.c.token_hash == key)
-    found = connection.scalar(query)
-    if found is None:
-        raise SessionNotFound("No shared session has this link.")
-    return str(found)
-
-
-def _hash(token: str) -> str:
-    """The hash that is stored of a link, from which the link cannot be made."""
-    return hashlib.sha256(token.encode()).hexdigest()

@@ -4,7 +4,9 @@ SQLite in the Jupyter data folder by default, or any SQLAlchemy URL. Rows are on
 added, each in its own transaction, so a crash loses nothing that was acknowledged.
 """
 
+import hashlib
 import json
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,9 +32,7 @@ from nbchat.errors import (
 )
 from nbchat.storage.branches import (
     Branch,
-    add_share,
     family_of,
-    shared_copy,
     take_title,
 )
 from nbchat.storage.database import (
@@ -43,7 +43,7 @@ from nbchat.storage.database import (
     default_file,
     open_database,
 )
-from nbchat.storage.postgresql import rls_statements
+from nbchat.storage.postgresql import SHARE_SETTING, announce, rls_statements
 from nbchat.storage.redaction import (
     Redacted,
     delete_results,
@@ -60,6 +60,7 @@ from nbchat.storage.schema import (
     session_snapshots,
     sessions,
     settings,
+    shares,
 )
 from nbchat.storage.serialization import (
     OwnedRows,
@@ -514,14 +515,27 @@ class SessionStore:
 
     def share(self, session: Session, content: str) -> str:
         """Keep a copy that others can read who have the link's token; returns it."""
+        token = secrets.token_urlsafe(24)
+        row = {
+            "token_hash": _hash(token),
+            "session_id": storable(session.session_id),
+            "content_json": content,
+            "created_at": now(),
+        }
         with self._connection() as connection:
-            stored_id = storable(session.session_id)
-            return add_share(connection, self._mine, stored_id, content)
+            connection.execute(self._mine.insert(shares).values(row))
+        return token
 
     def shared(self, token: str) -> str:
         """The copy behind a link, of any owner; raises SessionNotFound."""
+        key = _hash(token)
+        query = sa.select(shares.c.content_json).where(shares.c.token_hash == key)
         with self._connection(writes=False) as connection:
-            return shared_copy(connection, token)
+            announce(connection, SHARE_SETTING, key)
+            found = connection.scalar(query)
+        if found is None:
+            raise SessionNotFound("No shared session has this link.")
+        return str(found)
 
     def _rows(self, stored_id: str) -> tuple[Any, ...]:
         """Ancestors of a session, and its rows: usages, entries, snapshots, others."""
@@ -654,6 +668,11 @@ class SessionStore:
 
 def _stored(at: Origin) -> dict[str, str]:
     return {name: storable(text) for name, text in asdict(at).items()}
+
+
+def _hash(token: str) -> str:
+    """The hash that is stored of a link, from which the link cannot be made."""
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def _first_line(error: Exception) -> str:
