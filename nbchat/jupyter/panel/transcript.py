@@ -12,6 +12,7 @@ from html import escape
 from typing import Any
 
 from nbchat.agent.approvals import PendingCall
+from nbchat.agent.running_turn import STOP_NOTES
 from nbchat.chat.chat_events import RulesOffered
 from nbchat.conversation.cell_changes import LeftCell
 from nbchat.conversation.entries import EXCLUDED, Compaction, Entry
@@ -364,13 +365,6 @@ class ApprovalCards:
         return self._items.show(entry_html(question.call), key=key)
 
 
-STOP_NOTES: dict[StopReason, str] = {
-    "max_tokens": "The answer was cut off at the model's output limit.",
-    "max_steps": "Stopped at the limit of requests in one turn (max_steps).",
-    "budget": "Stopped because the budget is used up.",
-    "refusal": "The model refused to answer.",
-}
-
 SHORTEST_CALL_SECONDS = 0.1
 """Shortest duration of a call that is shown."""
 
@@ -427,7 +421,7 @@ class TranscriptView:
     def _finish(self, reason: StopReason, session: Session | None) -> list[Operation]:
         if reason == "stopped" and session is not None and _has_no_answer(session):
             return self._end_without_answer(stopped_html(), session)
-        note = STOP_NOTES.get(reason)
+        note = "" if reason == "stopped" else STOP_NOTES.get(reason)
         noted = self._items.show(note_html(note)) if note else []
         return [*self._end_turn(session), *noted]
 
