@@ -83,6 +83,7 @@ export class Transcript {
     this.items.clear();
     this.panel.actions.clear();
     this.panel.parts.log.replaceChildren();
+    this.top = 0;
     this.before = before;
     this.awaitNothing();
     items.forEach((item) => this.setItem(item));
