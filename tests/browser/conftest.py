@@ -222,8 +222,8 @@ def open_shared_notebook(
 ) -> Iterator[OpenNotebook]:
     """Open a notebook with the given cells, in a tab and on a kernel that tests share.
 
-    It takes a quarter of the time, and does unless a test closes or saves the notebook
-    itself, or loads it again.
+    It takes a quarter of the time, and does unless a test closes the notebook, loads it
+    again, or reads its file without saving it.
     """
     failed_before = request.session.testsfailed
 
