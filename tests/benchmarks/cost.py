@@ -34,6 +34,7 @@ from nbchat.compaction.policies import PRESETS, Policy
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import CompactionSkipped, Event
 from nbchat.conversation.tools import Tool
+from nbchat.conversation.values import values
 from nbchat.providers.base import Reply, ReplyStream, Request, wire_text
 from nbchat.providers.model_info import MILLION, ModelInfo, model_info
 from nbchat.providers.tokens import TokenCounter
@@ -165,10 +166,9 @@ class Replay:
         yield from ()
         if request.answer_tag:
             size = int((request.max_output_tokens or 0) * SUMMARY_SHARE)
+            text = f"{_named(request)}{words(size, ' of')}"  # no copy
             said: tuple[Entry, ...] = (
-                Entry(
-                    "assistant", f"<summary>{words(size, ' of')}</summary>"
-                ),  # no copy
+                Entry("assistant", f"<summary>{text}</summary>"),
             )
             usage = self._bill(request, said)
             return Reply(said, usage, "end_turn", self.name)
@@ -189,6 +189,14 @@ class Replay:
         usage = self.cache.usage(blocks, COUNTER.count_entries(said))
         self.dollars += self._scene.model.cost(usage) or 0.0
         return usage
+
+
+def _named(request: Request) -> str:
+    """An identifier of the conversation: a summary without one would be refused."""
+    said = [f"{each.content} {each.tool_args}" for each in request.history]
+    texts = said[:-1] or [said[0].partition("</transcript>")[0]]
+    found = (each for text in texts for each in values(text) if not each.is_count)
+    return next((each.text for each in found if any(map(str.isdigit, each.text))), "")
 
 
 def tools(work: Work, replay: Replay) -> list[Tool]:

@@ -348,6 +348,49 @@ Sort by region first.
 Ask me before you delete anything.
 No more than three suggestions at a time.
 Our fiscal year begins in July.""".splitlines()
+VARIED = """\
+Would you mind leaving out the Swiss branches? They report differently. Then list the ten largest stores.
+It'd be great if the tables fit on one A4 page in portrait. Now show me spring.
+My colleague reads this with a screen reader, so images without a caption are no use to her. What changed since last year?
+I'd rather not see any forecasts, those are another team's job. How did March go?
+Just so you know, the figures from Graz arrive a day late and shouldn't count until the day after. Compare Graz with Linz.
+Bitte duze mich und schreib kurze Sätze. Was fällt dir bei den Retouren auf?
+Prozentwerte bitte immer ohne Nachkommastellen. Wie hoch ist die Quote im Norden?
+No menciones los nombres de los proveedores en el informe, por favor. ¿Qué tienda vende más?
+Si el importe supera los 10.000 euros, avísame antes de incluirlo. Sigue con el sur.
+If a store has fewer than 30 receipts, merge it into "other". Which ones are that?
+Unless I say otherwise, dates are in UTC. When do most people buy?
+Whenever you quote a number, tell me which table it is from. What's the average basket?
+We moved to the new price list on 1 June; anything before that uses the old one. What's the effect on margin?
+Legal told us customer e-mail addresses can't leave the building. Can you describe the loyalty segment?
+Don't bother with statistical tests, nobody here reads them. Is the difference large?
+Could you stick to the Oxford comma? And write the introduction.
+There's a hard cap of 12 slides. Suggest a structure.
+I'm presenting to people who dislike jargon. Explain the basket metric.
+The warehouse in Brno closed in 2023, so treat it as gone. Which warehouses are left?
+Only Petra may approve discounts, nobody else. Who asked for one last month?
+Use the metric system throughout. How heavy is an average parcel?
+Hold off on the loyalty chart until I've spoken with Ines. Draw the others.
+Make the headline font 18 points. Now the summary slide.
+Actually, make the headline 20 points, 18 is too small in that room. Next slide.
+For now keep the colours of the old brand. Make the cover.
+Forget the old brand colours, the new ones are approved. Make the cover again.
+By the way I said UTC before; from here on I need local Vienna time. When is the evening peak?
+We count a return as a sale only after 14 days. How many are open?
+Nimm für Umsatz immer netto, nie brutto. Wie war der April?
+Wenn Daten fehlen, frag mich, statt zu raten. Was fehlt im Mai?
+Prefiero viñetas en lugar de párrafos. Resume el verano.
+Neither Poland nor Hungary belongs in the totals. What is the total then?
+You can drop the A4 thing, we're going fully digital. Show the table again.
+Sundays are closed, so a Sunday sale is an error. Did you find any?
+I only have read access to the warehouse database. Where's the stock table?
+The intern's spreadsheet is off limits. Which sources did you use?
+Please always put the newest month on the left. Show the last six.
+Watch the tone: the store managers see this, and two of them were just let go. Write the note on staffing.
+Six months of history is all I'm allowed to use. Plot what you can.
+Make it 9 slides instead of 12, the slot got shorter. Which would you cut?""".splitlines()
+"""Polite, indirect, negative, conditional, in other languages; some correct or withdraw
+an earlier one."""
 LONG_ASK = (
     "Please look at the northern region again, compare what its stores sold in spring "
     "with what they sold in autumn, and say which season explains more of the growth."
@@ -355,12 +398,19 @@ LONG_ASK = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ask", "quotes"), [(LONG_ASK, True), ("Go on.", False)])
-def test_protection_rules_39_everyday_constraints_hold_after_ten_compactions(
-    *, ask: str, quotes: bool
+@pytest.mark.parametrize(
+    ("constraints", "ask", "quotes"),
+    [(CONSTRAINTS, LONG_ASK, True), (CONSTRAINTS, "Go on.", False), (VARIED, "", False)],
+    ids=["long, quoted", "short", "varied"],
+)
+def test_protection_rules_everyday_constraints_hold_after_ten_compactions(
+    constraints: list[str], ask: str, *, quotes: bool
 ):
-    """Of long messages a model quotes them, once; short ones stay without its help."""
-    waiting = list(CONSTRAINTS)
+    """Of long messages a model quotes them, once; short ones stay without its help.
+
+    They stand in the order in which they were said, so a reader sees corrections.
+    """
+    waiting = list(constraints)
 
     def writing(asked: Request) -> Line:
         if not asked.answer_tag:
@@ -374,14 +424,16 @@ def test_protection_rules_39_everyday_constraints_hold_after_ten_compactions(
 
     agent = agent_with(*[writing] * 900, max_output_tokens=500)
     made: list[Compaction] = []
-    said = iter(CONSTRAINTS)
+    said = iter(constraints)
     while len(made) < 10:
-        events = agent.run(f"{next(said, '')} {ask}".strip())
+        events = agent.run(f"{next(said, '')} {ask}".strip() or "Go on.")
         made += [each.compaction for each in events if isinstance(each, Compacted)]
     entry = made[-1].summary
     assert COUNT(entry) <= 2_500
-    assert [each for each in CONSTRAINTS if each not in entry] == []
-    assert {rule.text for rule in made[-1].rules} == set(CONSTRAINTS if quotes else ())
+    assert [each for each in constraints if each not in entry] == []
+    places = [entry.index(each) for each in constraints]
+    assert places == sorted(places)
+    assert {rule.text for rule in made[-1].rules} == set(constraints if quotes else ())
 
 
 def test_protection_rules_no_model_has_to_be_reached_for_them_to_stay():

@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,47 @@ def test_sizes_of_the_memory_are_those_of_the_code():
     for size in (LEAST_MEMORY, policy.facts_max_tokens):
         assert f"{size:,}" in text
     assert f"{policy.facts_share:.0%}" in text
+
+
+BENCHMARKS = ROOT / "tests" / "benchmarks"
+PAGE = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+METERS = {
+    "no compaction": "none",
+    "every 5,000 input tokens": "cumulative 5k",
+    "every 20,000 input tokens": "cumulative 20k",
+    "default, 128k window": "default, 128k",
+    "half of a 32k window": "window 32k, 50 %",
+    "`auto`": "auto",
+}
+"""Rows of the page, and what the program calls them."""
+
+
+@pytest.mark.slow
+def test_costs_of_the_short_run_are_those_of_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    cost = import_module("cost")
+    work = cost.ticket_run()
+    for row, meter in METERS.items():
+        (cells,) = re.findall(rf"(?m)^\| {re.escape(row)} \|(.*)\|$", PAGE)
+        told = [cell.replace("*", "").strip() for cell in cells.split("|")][:2]
+        for cell, cached in zip(told, ("no cache", "cache"), strict=True):
+            bill = cost.replay(work, cost.SCENES[f"claude-sonnet-5-5, {cached}"], meter)
+            made = "" if meter == "none" else f" ({bill.compactions})"
+            assert cell == f"{bill.dollars:.2f}{made}", row
+
+
+@pytest.mark.slow
+def test_how_exact_counts_are_is_what_the_program_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import_module("counting").main()
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    before, after = [line[1:] for line in lines if line[:1] == ["all"]]
+    mean, most = after[1], after[2]
+    assert f"for {before[0]} recorded requests" in PAGE
+    assert f"| {float(before[1].rstrip('%')):.0f}% on average |" in PAGE
+    for text in (PAGE, README.read_text("utf-8").replace(" %", "%")):
+        assert re.search(rf"{mean} on average[;,] 95% of requests by at most {most}", text)
