@@ -198,7 +198,9 @@ class _GrammarClient(OpenAIProvider):
         if request.tools and request.tool_choice != "none":
             schema = None  # llama.cpp takes no grammar while tools may be called
         elif schema is not None:
-            schema, grammar = enforced(schema, limit * CHARACTERS_PER_TOKEN)
+            # A longer summary takes minutes and says no more.
+            most = min(limit, OUTPUT_LIMIT) if request.answer_tag else limit
+            schema, grammar = enforced(schema, most * CHARACTERS_PER_TOKEN)
         request = replace(request, max_output_tokens=limit, output_schema=schema)
         body = super()._extra_body(request)
         if is_forced(request):

@@ -36,7 +36,7 @@ from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.memory.newest import exchange_lines
 from nbchat.compaction.policies import PRESETS
-from nbchat.compaction.summarizer.structured_summary import rendered
+from nbchat.compaction.summarizer.structured_summary import as_text, read_answer
 from nbchat.compaction.summary_entry import OMISSION, OPENING
 from nbchat.compaction.triggers.context_breakdown import LABELS
 from nbchat.config.layers import settings
@@ -1213,7 +1213,7 @@ def test_11_2_format_summary_for_prompt_has_no_heading_without_items():
         "key_facts": ["A fact"],
         "entities": {"people": []},
     }
-    assert rendered(json.dumps(only)) == "They met.\n\n## Key facts\n- A fact"
+    assert as_text(read_answer(json.dumps(only)).fields) == "They met.\n\n## Key facts\n- A fact"
 
 
 def test_11_2_format_summary_for_prompt_items_of_any_type_become_lines():
@@ -1221,7 +1221,7 @@ def test_11_2_format_summary_for_prompt_items_of_any_type_become_lines():
         "key_facts": [1, None, {"CIK": "0000320193"}, ["a", "b"]],
         "decisions": "One only",
     }
-    text = rendered(json.dumps(fields))
+    text = as_text(read_answer(json.dumps(fields)).fields)
     assert "- 1\n- CIK: 0000320193\n" in text
     assert "None" not in text
     assert "## Decisions made\n- One only" in text

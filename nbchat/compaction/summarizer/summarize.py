@@ -22,6 +22,7 @@ from nbchat.compaction.policies import Shape, ShapeChoice
 from nbchat.compaction.summarizer.fact_check import Sources, check_facts
 from nbchat.compaction.summarizer.prompts import SAMPLE, Assignment, instruction
 from nbchat.compaction.summarizer.reply_validation import (
+    LONG_CONVERSATION,
     Source,
     check_summary,
     read_summary,
@@ -78,8 +79,8 @@ INVENTED = "invented"
 """Code of an answer with values that the conversation does not hold."""
 
 NO_VALUES, MANY_VALUES = "no-values", 10
-"""Code of an answer without a value, and the values of a conversation from which one
-without any says nothing that the work can go on from."""
+"""Code of an answer without a value, or with empty lists, and the values of a
+conversation from which one without any says nothing that the work can go on from."""
 
 _SCHEMA_REFUSED = re.compile(r"schema|format|grammar|output_config|json", re.IGNORECASE)
 """In what a server says that knows no schemas for answers."""
@@ -428,11 +429,17 @@ class SummaryRun:
     def _merged(self, text: str) -> str:
         """The text of an answer in JSON, with what holds of the summary before.
 
-        An answer in prose is its overview, and ends nothing.
+        An answer in prose is its overview, and ends nothing. JSON with empty lists,
+        as very small models write it, says nothing about a long conversation.
         """
         self.fields, answer = None, read_answer(text)
         if answer is None:
             answer = StructuredAnswer(SummaryFields(overview=text))
+        elif self._source.tokens >= LONG_CONVERSATION and not any(
+            as_text(replace(fields, overview=""))
+            for fields in (answer.fields, self._known)
+        ):
+            raise CompactionError(NO_VALUES, "the lists of the summary are empty")
         if not as_text(answer.fields):
             return ""
         assignment = self._assignment

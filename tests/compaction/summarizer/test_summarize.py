@@ -235,6 +235,15 @@ def test_after_a_second_one_without_a_value_the_entry_is_made_without_it(policy:
     assert "W500" in record.summary
 
 
+def test_json_with_empty_lists_is_refused_too():
+    bare = says('{"overview": "Order W507 is open.", "key_facts": [], "decisions": []}')
+    provider = ScriptedProvider(bare, bare)
+    record = run(provider, chat(*ORDERS * 3), policy="tiered").record
+    assert refusals(provider)[1].startswith("the lists of the summary are empty")
+    assert (record.status, record.code) == ("degraded", "no-values")
+    assert record.fields is None or not record.fields.overview
+
+
 @pytest.mark.parametrize("count", [9, 10])
 def test_short_conversations_may_have_a_summary_without_any_value(count: int):
     said = [f"Order W{number} is for Ann. " * 20 for number in range(500, 500 + count)]
