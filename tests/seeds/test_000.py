@@ -1213,7 +1213,10 @@ def test_11_2_format_summary_for_prompt_has_no_heading_without_items():
         "key_facts": ["A fact"],
         "entities": {"people": []},
     }
-    assert as_text(read_answer(json.dumps(only)).fields) == "They met.\n\n## Key facts\n- A fact"
+    assert (
+        as_text(read_answer(json.dumps(only)).fields)
+        == "They met.\n\n## Key facts\n- A fact"
+    )
 
 
 def test_11_2_format_summary_for_prompt_items_of_any_type_become_lines():

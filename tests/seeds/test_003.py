@@ -400,7 +400,11 @@ LONG_ASK = (
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("constraints", "ask", "quotes"),
-    [(CONSTRAINTS, LONG_ASK, True), (CONSTRAINTS, "Go on.", False), (VARIED, "", False)],
+    [
+        (CONSTRAINTS, LONG_ASK, True),
+        (CONSTRAINTS, "Go on.", False),
+        (VARIED, "", False),
+    ],
     ids=["long, quoted", "short", "varied"],
 )
 def test_protection_rules_everyday_constraints_hold_after_ten_compactions(

@@ -112,4 +112,6 @@ def test_how_exact_counts_are_is_what_the_program_prints(
     assert f"for {before[0]} recorded requests" in PAGE
     assert f"| {float(before[1].rstrip('%')):.0f}% on average |" in PAGE
     for text in (PAGE, README.read_text("utf-8").replace(" %", "%")):
-        assert re.search(rf"{mean} on average[;,] 95% of requests by at most {most}", text)
+        assert re.search(
+            rf"{mean} on average[;,] 95% of requests by at most {most}", text
+        )
