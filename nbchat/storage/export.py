@@ -10,27 +10,17 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, is_dataclass
 from html import escape
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from types import UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from markdown_it import MarkdownIt
 
 from nbchat.config.private_files import write_private
-from nbchat.conversation.entries import (
-    Compaction,
-    Entry,
-    Fact,
-    Kind,
-    MemoryLine,
-    Revision,
-    Rule,
-    Status,
-    SummaryFields,
-    Usage,
-)
+from nbchat.conversation.entries import Compaction, Entry, Texts, Usage
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import turns
 from nbchat.errors import HistoryError, LogNotWritten, NbchatError
@@ -62,21 +52,6 @@ body { margin: 0; }
 .nbc pre { white-space: pre-wrap; }
 """
 """CSS that an exported page needs beside the panel's."""
-
-_ADDED = (
-    *("dollars", "priced_tokens", "model", "messages", "facts"),
-    *("memory", "rules"),
-)
-"""Fields that files of earlier versions lack."""
-
-_EXAMPLE = Compaction("", 0, 0, "")
-
-_CHOICES = {
-    "kind": get_args(Kind),
-    "status": get_args(Status),
-    "revision": get_args(Revision),
-}
-
 
 _LINE_START = re.compile(r"^([\s>*+\-\d.)]*)(#|`{3}|~{3})")
 _RULE = re.compile(r"^([\s>]*)((?:=+|-+|\*{3,}|_{3,})\s*)$")
@@ -264,15 +239,17 @@ def _from_cells(book: Mapping[str, Any]) -> dict[str, Any]:
 
 def _session(found: Mapping[str, Any]) -> Session:
     try:
+        usages = _read(found["usages"], tuple[tuple[int, Usage], ...])
+        lengths = [0, *(at for at, _ in usages), len(found["transcript"]) + 1]
+        if any(before >= after for before, after in pairwise(lengths)):
+            raise ValueError("the usage records do not match the messages")  # noqa: TRY301
         return Session(
             found["transcript"],
-            session_id=_typed(found["session_id"], str),
-            compactions=[_compaction(record) for record in found["compactions"]],
-            usages=_usages(found["usages"], len(found["transcript"])),
-            pins=[_typed(pin, str) for pin in found["pins"]],
-            dropped_rules=[
-                _typed(rule, str) for rule in found.get("dropped_rules", ())
-            ],
+            session_id=_read(found["session_id"], str),
+            compactions=_read(found["compactions"], tuple[Compaction, ...]),
+            usages=usages,
+            pins=_read(found["pins"], Texts),
+            dropped_rules=_read(found.get("dropped_rules", []), Texts),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HistoryError(
@@ -280,72 +257,33 @@ def _session(found: Mapping[str, Any]) -> Session:
         ) from error
 
 
-def _usages(pairs: Iterable[Any], length: int) -> list[tuple[int, Usage]]:
-    usages = [(_typed(at, int), _usage(figures)) for at, figures in pairs]
-    lengths = [0, *(at for at, _ in usages), length + 1]
-    if any(before >= after for before, after in pairwise(lengths)):
-        raise ValueError("the usage records do not match the messages")
-    return usages
+def _read(value: Any, kind: Any) -> Any:
+    """A parsed JSON value as a value of a type; raises errors that `_session` reports.
+
+    Fields that a file of an earlier version lacks get their defaults.
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        if value not in parts:
+            raise ValueError(f"invalid value: {repr(value)[:60]}")
+        return value
+    if origin is UnionType:
+        return None if value is None else _read(value, parts[0])
+    if origin is tuple:
+        kinds = repeat(parts[0], len(value)) if parts[-1] is Ellipsis else parts
+        return tuple(_read_each(value, kinds))
+    make: Callable[..., Any] = kind
+    if is_dataclass(kind):
+        given, kinds_of = _typed(value, dict), get_type_hints(kind).items()
+        return make(**{n: _read(given[n], its) for n, its in kinds_of if n in given})
+    if issubclass(kind, tuple):
+        return make(*_read_each(value, get_type_hints(kind).values()))
+    return _typed(value, kind)
 
 
-def _compaction(record: Mapping[str, Any]) -> Compaction:
-    """A compaction from parsed JSON; raises errors that `_session` reports."""
-    values = _present(record, Compaction)
-    values["cost"] = _usage(values["cost"])
-    values["replacements"] = tuple(
-        (_typed(position, int), _typed(content, str))
-        for position, content in values["replacements"]
-    )
-    values["facts"] = tuple(_fact(each) for each in values.get("facts", ()))
-    values["memory"] = tuple(_line(each) for each in values.get("memory", ()))
-    values["rules"] = tuple(_rule(each) for each in values.get("rules", ()))
-    written = values.pop("fields", None)
-    for name, value in values.items():
-        _typed(value, type(getattr(_EXAMPLE, name)))
-        if name in _CHOICES and value not in _CHOICES[name]:
-            raise ValueError(f"invalid value for {name}: {value!r}")
-    by_field = None if written is None else _summary_fields(written)
-    return Compaction(**values, fields=by_field)
-
-
-def _summary_fields(values: Any) -> SummaryFields:
-    found = SummaryFields.from_json(_typed(values, dict))
-    for kind, _ in found.entities:
-        _typed(kind, str)
-    return found.mapped(lambda text: _typed(text, str))
-
-
-def _fact(values: Any) -> Fact:
-    entity, field, value, position = _typed(values, list)
-    for text in (entity, field, value):
-        _typed(text, str)
-    return Fact(entity, field, value, _typed(position, int))
-
-
-def _line(values: Any) -> MemoryLine:
-    part, text, position = _typed(values, list)
-    place = None if position is None else _typed(position, int)
-    return MemoryLine(_typed(part, str), _typed(text, str), place)
-
-
-def _rule(values: Any) -> Rule:
-    text, position = _typed(values, list)
-    return Rule(_typed(text, str), _typed(position, int))
-
-
-def _usage(figures: Mapping[str, Any]) -> Usage:
-    values = _present(figures, Usage)
-    for name, value in values.items():
-        _typed(value, type(getattr(_EXAMPLE.cost, name)))
-    return Usage(**values)
-
-
-def _present(record: Mapping[str, Any], kind: type[Compaction | Usage]) -> Any:
-    """The fields of a dataclass in parsed JSON; only `_ADDED` ones may be missing."""
-    names = (each.name for each in fields(kind))
-    return {
-        name: record[name] for name in names if name in record or name not in _ADDED
-    }
+def _read_each(values: Any, kinds: Iterable[Any]) -> Iterator[Any]:
+    for value, kind in zip(_typed(values, list), kinds, strict=True):
+        yield _read(value, kind)
 
 
 def _typed(value: Any, kind: type[Value]) -> Value:
