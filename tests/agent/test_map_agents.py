@@ -1067,6 +1067,24 @@ def test_a_row_that_cannot_be_sent_is_named_and_the_rest_continues(kind):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_a_million_rows_are_planned_without_a_copy_and_stopped():
+    frame = pd.DataFrame({"id": range(1_000_000), "text": "a card"})
+    tracemalloc.start()
+    try:
+        run = map_agents(
+            make_agent, frame, key="id", prompt="text", output=Decision, start=False
+        )
+        assert run.estimate().rows == 1_000_000
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    run.begin().stop().wait()
+    assert run.state == "stopped"
+    assert 0 < run.counts.over < 10_000
+    assert most < 20_000_000  # the frame has 16 MB
+
+
 def test_a_key_column_that_has_changed_is_named(store):
     mapped(tickets(3), store=store, name="desk")
     assert mapped(tickets(5), store=store, name="desk").problem == ""
