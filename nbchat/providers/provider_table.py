@@ -8,6 +8,7 @@ import os
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from urllib.parse import urlsplit
 
 from nbchat.errors import ConfigError
@@ -110,79 +111,74 @@ GEMINI = Service(
 )
 LOCAL = Service("local", ("local", "LocalProvider"), needs_key=False)
 
-AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com", ".azure-api.net")
+AZURE = partial(
+    Service,
+    "azure",
+    own_hosts=(".openai.azure.com", ".services.ai.azure.com", ".azure-api.net"),
+)
+BEDROCK = partial(
+    Service,
+    "bedrock",
+    key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
+    own_hosts=(".api.aws",),
+    needs_key=False,
+    price_list="aws",
+    extra="bedrock",
+)
+VERTEX = partial(
+    Service,
+    "vertex",
+    key_variables=("GOOGLE_OAUTH_ACCESS_TOKEN",),
+    own_hosts=(".aiplatform.googleapis.com", "-aiplatform.googleapis.com"),
+    needs_key=False,
+    price_list="google",
+    extra="vertex",
+)
+"""Clouds, each with a row for Anthropic's models and one for OpenAI's."""
 
 SERVICES: tuple[Service, ...] = (
     ANTHROPIC,
     OPENAI,
     GEMINI,
     # https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle
-    Service(
-        "azure",
+    AZURE(
         MESSAGES,
         "https://{ANTHROPIC_FOUNDRY_RESOURCE}.services.ai.azure.com/anthropic",
         "ANTHROPIC_FOUNDRY_BASE_URL",
         path="/anthropic",
         key_variables=("ANTHROPIC_FOUNDRY_API_KEY", "AZURE_OPENAI_API_KEY"),
-        own_hosts=AZURE_HOSTS,
         models=CLAUDE,
         price_list="anthropic",
     ),
-    Service(
-        "azure",
+    AZURE(
         RESPONSES,
         "{AZURE_OPENAI_ENDPOINT}/openai/v1",
         "AZURE_OPENAI_ENDPOINT",
         path="/openai/v1",
         key_variables=("AZURE_OPENAI_API_KEY",),
-        own_hosts=AZURE_HOSTS,
         price_list="azure",
     ),
-    Service(
-        "bedrock",
+    BEDROCK(
         MESSAGES,
         "https://bedrock-mantle.{AWS_REGION|AWS_DEFAULT_REGION}.api.aws/anthropic",
         "ANTHROPIC_BEDROCK_MANTLE_BASE_URL",
-        key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
-        own_hosts=(".api.aws",),
         models=CLAUDE,
-        needs_key=False,
-        price_list="aws",
-        extra="bedrock",
     ),
-    Service(
-        "bedrock",
+    BEDROCK(
         RESPONSES,
         "https://bedrock-mantle.{AWS_REGION|AWS_DEFAULT_REGION}.api.aws/openai/v1",
         "AWS_BEDROCK_BASE_URL",
-        key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
-        own_hosts=(".api.aws",),
-        needs_key=False,
-        price_list="aws",
-        extra="bedrock",
     ),
-    Service(
-        "vertex",
+    VERTEX(
         MESSAGES,
         "https://{CLOUD_ML_REGION|GOOGLE_CLOUD_LOCATION}-aiplatform.googleapis.com/v1",
         "ANTHROPIC_VERTEX_BASE_URL",
-        key_variables=("GOOGLE_OAUTH_ACCESS_TOKEN",),
-        own_hosts=(".aiplatform.googleapis.com", "-aiplatform.googleapis.com"),
         models=CLAUDE,
-        needs_key=False,
-        price_list="google",
-        extra="vertex",
     ),
-    Service(
-        "vertex",
+    VERTEX(
         RESPONSES,
         "https://{GOOGLE_CLOUD_LOCATION}-aiplatform.googleapis.com/v1/projects/"
         "{GOOGLE_CLOUD_PROJECT}/locations/{GOOGLE_CLOUD_LOCATION}/publishers/openai/v1",
-        key_variables=("GOOGLE_OAUTH_ACCESS_TOKEN",),
-        own_hosts=(".aiplatform.googleapis.com", "-aiplatform.googleapis.com"),
-        needs_key=False,
-        price_list="google",
-        extra="vertex",
     ),
     Service(
         "ollama",

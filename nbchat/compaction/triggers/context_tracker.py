@@ -21,7 +21,7 @@ from nbchat.compaction.triggers.triggers import (
     Cooldown,
     Decision,
     Limits,
-    Readings,
+    MeterReadings,
     Spending,
     decide,
     in_thousands,
@@ -501,11 +501,11 @@ class ContextTracker:
             limit = max(limit, shrunk)
         self._breaker.record(record.trigger, has_helped=self._kept_tokens < limit)
 
-    def _readings(self, context: int) -> Readings:
+    def _readings(self, context: int) -> MeterReadings:
         """The values of all meters for a context of so many tokens."""
         threshold, guard = self.limits.threshold, self.limits.guard
         cooldown, is_auto = self._cooldown, self.policy.meter == "auto"
-        return Readings(
+        return MeterReadings(
             input_tokens=self.input_tokens,
             threshold=None if threshold is None else threshold + cooldown.input_tokens,
             context_tokens=context,

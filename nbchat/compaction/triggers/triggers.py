@@ -155,7 +155,7 @@ class Spending:
     def __init__(self) -> None:
         self._spent = 0.0
         self._read: list[tuple[Usage, Prices, int, int]] = []
-        """Readings whose price was not asked for yet."""
+        """MeterReadings whose price was not asked for yet."""
         self._last = Usage()
 
     def add(self, usage: Usage, prices: Prices, *, kept_tokens: int = 0) -> None:
@@ -261,7 +261,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
+class MeterReadings:
     """Tokens and costs as the meters read them; a limit of None is no meter."""
 
     input_tokens: int
@@ -279,7 +279,7 @@ class Readings:
     """Triggers that do not fire, whatever their meters read."""
 
 
-def decide(readings: Readings) -> Decision:
+def decide(readings: MeterReadings) -> Decision:
     """The decision that follows from the readings; the reason states each of them."""
     meters = (_cumulative(readings), _auto(readings), _window(readings))
     on = [each for each in meters if each is not None]
@@ -292,7 +292,7 @@ def decide(readings: Readings) -> Decision:
     return due[0] if due else Decision("", state)
 
 
-def _cumulative(readings: Readings) -> Decision | None:
+def _cumulative(readings: MeterReadings) -> Decision | None:
     if readings.threshold is None:
         return None
     return Decision(
@@ -302,7 +302,7 @@ def _cumulative(readings: Readings) -> Decision | None:
     )
 
 
-def _auto(readings: Readings) -> Decision | None:
+def _auto(readings: MeterReadings) -> Decision | None:
     if readings.compaction_cost is None:
         return None
     spent, price = readings.reread_cost, readings.compaction_cost
@@ -313,7 +313,7 @@ def _auto(readings: Readings) -> Decision | None:
     )
 
 
-def _window(readings: Readings) -> Decision | None:
+def _window(readings: MeterReadings) -> Decision | None:
     limit = readings.window_limit
     if limit is None:
         return None
@@ -332,14 +332,14 @@ def in_thousands(tokens: int) -> str:
     return f"{shown.removesuffix('.0')}k"
 
 
-def _cost_text(cost: float, readings: Readings) -> str:
+def _cost_text(cost: float, readings: MeterReadings) -> str:
     """A cost in dollars; without prices in input tokens."""
     return f"${cost:.4f}" if readings.is_priced else f"{cost * 1e6:,.0f} tokens"
 
 
 @dataclass(frozen=True, slots=True)
 class Cooldown:
-    """Readings that the meters must exceed before the next attempt."""
+    """MeterReadings that the meters must exceed before the next attempt."""
 
     input_tokens: int = 0
     reread_cost: float = 0.0

@@ -3,13 +3,13 @@
 import pytest
 
 from nbchat.compaction.policies import PRESETS, Policy, policy_named
-from nbchat.compaction.triggers.triggers import Readings, decide
+from nbchat.compaction.triggers.triggers import MeterReadings, decide
 from nbchat.errors import ConfigError
 
 
-def reading(**changed) -> Readings:
+def reading(**changed) -> MeterReadings:
     nothing = {"threshold": None, "context_tokens": 1_000, "window_limit": None}
-    return Readings(**({"input_tokens": 5_000} | nothing | changed))
+    return MeterReadings(**({"input_tokens": 5_000} | nothing | changed))
 
 
 @pytest.mark.parametrize(
