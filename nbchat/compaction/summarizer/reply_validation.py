@@ -22,7 +22,6 @@ refused costs a request, a weak one costs little, because the facts are kept any
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE
 from nbchat.errors import CompactionError
@@ -76,17 +75,6 @@ _IS_ABOUT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The source of a summary, to compare it with."""
-
-    tokens: int
-    """Tokens of the covered entries."""
-    newest: str = ""
-    """Text of the newest entries."""
-    instruction: str = ""
-
-
 def read_summary(reply: Reply, *, is_structured: bool = False) -> str:
     """The text inside the tags; raises CompactionError with a reason code.
 
@@ -110,13 +98,17 @@ def read_summary(reply: Reply, *, is_structured: bool = False) -> str:
     return summary
 
 
-def check_summary(summary: str, source: Source) -> None:
-    """Raise CompactionError for a text that is certainly no summary of its source.
+def check_summary(
+    summary: str, *, tokens: int, newest: str = "", instruction: str = ""
+) -> None:
+    """Raise CompactionError for a text that is certainly no summary.
 
-    Only the form is checked. Apologies and replies are recognized in English only.
+    Only the form is checked, against the `tokens` that it covers, the text of the
+    newest entries and the instruction. Apologies and replies are recognized in English
+    only.
     """
     letters = sum(map(str.isalnum, summary))
-    if source.tokens >= LONG_CONVERSATION and letters < FEWEST_LETTERS:
+    if tokens >= LONG_CONVERSATION and letters < FEWEST_LETTERS:
         raise CompactionError("too-short", "the summary says almost nothing")
     if not letters:
         raise CompactionError("empty", "the summary is empty")
@@ -125,7 +117,11 @@ def check_summary(summary: str, source: Source) -> None:
     words = _words(summary)
     if not _HEADING.search(summary):  # a form with items may begin with quoted words
         _check_not_a_reply(summary, words)
-    _check_copies(words, source)
+    if _share(words, instruction) >= ECHO_SHARE:
+        raise CompactionError("echo", "the summary repeats the instruction")
+    is_long = len(words) >= COPY_WORDS and tokens > COPY_FACTOR * len(words)
+    if is_long and _share(words, newest) >= COPY_SHARE:
+        raise CompactionError("copy", "the summary repeats the newest messages")
 
 
 def check_size(
@@ -168,14 +164,6 @@ def _check_not_a_reply(summary: str, words: Sequence[str]) -> None:
         raise CompactionError("refusal", "the model declined to write a summary")
     if _REPLY.search(summary) and not _IS_ABOUT.search(summary):
         raise CompactionError("continuation", "the answer replies to the user")
-
-
-def _check_copies(words: list[str], source: Source) -> None:
-    if _share(words, source.instruction) >= ECHO_SHARE:
-        raise CompactionError("echo", "the summary repeats the instruction")
-    is_long = len(words) >= COPY_WORDS and source.tokens > COPY_FACTOR * len(words)
-    if is_long and _share(words, source.newest) >= COPY_SHARE:
-        raise CompactionError("copy", "the summary repeats the newest messages")
 
 
 def _share(words: list[str], text: str) -> float:

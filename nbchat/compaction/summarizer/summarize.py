@@ -23,7 +23,6 @@ from nbchat.compaction.summarizer.fact_check import Sources, check_facts
 from nbchat.compaction.summarizer.prompts import SAMPLE, Assignment, instruction
 from nbchat.compaction.summarizer.reply_validation import (
     LONG_CONVERSATION,
-    Source,
     check_summary,
     read_summary,
 )
@@ -240,9 +239,6 @@ class SummaryRun:
         self._parts_done = self._omitted = self._refusals_left = 0
         self._refusal: CompactionError | None = None
         self._draft: _Draft | None = None
-        self._source = Source(
-            assignment.tokens, assignment.newest, instruction(assignment)
-        )
 
     def outcome(
         self,
@@ -420,10 +416,15 @@ class SummaryRun:
         self._refusal = refusal
 
     def _checked(self, reply: Reply) -> str:
-        is_structured = self._assignment.is_structured
-        text = read_summary(reply, is_structured=is_structured)
-        text = self._merged(text) if is_structured else text
-        check_summary(text, self._source)
+        assignment = self._assignment
+        text = read_summary(reply, is_structured=assignment.is_structured)
+        text = self._merged(text) if assignment.is_structured else text
+        check_summary(
+            text,
+            tokens=assignment.tokens,
+            newest=assignment.newest,
+            instruction=instruction(assignment),
+        )
         return text
 
     def _merged(self, text: str) -> str:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from nbchat.compaction.summarizer.prompts import PROMPTS, RULES
 from nbchat.compaction.summarizer.reply_validation import (
-    Source,
     check_size,
     check_summary,
     read_summary,
@@ -28,7 +27,11 @@ STORY = (
     "The user waits for order W100. It is in Lisbon and should arrive on Tuesday; if "
     "not, the user wants the 59.90 back on the card."
 )
-SOURCE = Source(2_000, newest=MESSAGE, instruction=f"{PROMPTS['general']}\n{RULES}")
+SOURCE = {
+    "tokens": 2_000,
+    "newest": MESSAGE,
+    "instruction": f"{PROMPTS['general']}\n{RULES}",
+}
 
 
 def reply(text: str, stop_reason: str = "end_turn", *more: Entry) -> Reply:
@@ -113,7 +116,7 @@ def test_code_inside_a_summary_stays_and_its_tags_do_not_count():
     ],
 )
 def test_what_is_certainly_no_summary_is_refused_with_a_code(story: str, code: str):
-    assert code_of(check_summary, story, SOURCE) == code
+    assert code_of(check_summary, story, **SOURCE) == code
 
 
 @pytest.mark.parametrize(
@@ -134,15 +137,15 @@ def test_what_is_certainly_no_summary_is_refused_with_a_code(story: str, code: s
     ],
 )
 def test_a_summary_in_any_language_or_form_passes(story: str):
-    check_summary(story, SOURCE)
+    check_summary(story, **SOURCE)
 
 
 def test_of_a_short_conversation_one_word_may_be_all_there_is_to_say():
-    check_summary("Greetings.", Source(200))
+    check_summary("Greetings.", tokens=200)
 
 
 def test_the_last_words_of_a_short_talk_may_be_its_summary():
-    check_summary(MESSAGE, Source(200, newest=MESSAGE))
+    check_summary(MESSAGE, tokens=200, newest=MESSAGE)
 
 
 @pytest.mark.parametrize("language", ["zh", "th"])
@@ -152,7 +155,7 @@ def test_a_copy_is_known_in_languages_without_spaces_too(language: str):
         "并于周二送达您家门口。如果届时仍未收到请再次写信给我我会为您申请退款。",
         "th": "คำสั่งซื้อของคุณถูกส่งเมื่อวันที่สามพฤษภาคมและขณะนี้อยู่ที่ลิสบอนบริษัทขนส่งแจ้งว่าจะส่งทางอากาศ",
     }[language]
-    assert code_of(check_summary, said, Source(2_000, newest=f"x {said} y")) == "copy"
+    assert code_of(check_summary, said, tokens=2_000, newest=f"x {said} y") == "copy"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +179,9 @@ def test_the_gates_answer_in_time_whatever_they_are_given(unit: str):
     began = CpuTime()
     for answer in (text, f"<summary>{text}</summary>", f"<think>{text}"):
         with suppress(CompactionError):
-            check_summary(read_summary(reply(answer)), Source(9_000, text, text))
+            check_summary(
+                read_summary(reply(answer)), tokens=9_000, newest=text, instruction=text
+            )
     assert began.spent() < 2
 
 
