@@ -21,7 +21,6 @@ from nbchat.errors import ConfigError, NbchatError, Overloaded
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.error_mapping import Refusal, refusal_in, refused
-from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.openai_responses import ResponsesProvider
 from nbchat.providers.refused_content import Trial
 from nbchat.providers.sdk_provider import SdkProvider
@@ -131,13 +130,13 @@ class Batches(ABC):
 
 
 class OpenAIBatches(Batches):
-    """Batches of chat completions."""
+    """Batches of the Responses API."""
 
-    path: ClassVar[str] = "/v1/chat/completions"
+    path: ClassVar[str] = "/v1/responses"
 
     def _body(self, request: Request) -> Json:
         model = self.provider._model_for(request)
-        return {"model": model, **self.provider._extra_body(request)}
+        return {"model": model, **self.provider._extra_body(request), "store": False}
 
     def _create(self, bodies: Mapping[str, Json]) -> str:
         client = self.provider._client
@@ -174,22 +173,6 @@ class OpenAIBatches(Batches):
         response = an_object(outcome.get("response"))
         body = response.get("body")
         return int(response.get("status_code") or 0), body
-
-    def _events(self, body: Json) -> Iterable[Json]:
-        choices = [
-            {"delta": _delta(each["message"]), "finish_reason": each["finish_reason"]}
-            for each in body.get("choices") or []
-        ]
-        return [{"choices": choices, "usage": body.get("usage")}]
-
-
-class ResponsesBatches(OpenAIBatches):
-    """Batches of the Responses API."""
-
-    path = "/v1/responses"
-
-    def _body(self, request: Request) -> Json:
-        return {**super()._body(request), "store": False}
 
     def _events(self, body: Json) -> Iterable[Json]:
         return [{"type": f"response.{body.get('status')}", "response": body}]
@@ -245,21 +228,13 @@ class AnthropicBatches(Batches):
 def batches_of(provider: Provider) -> Batches:
     """The batches of a provider; raises ConfigError if it has none."""
     if isinstance(provider, ResponsesProvider):
-        return ResponsesBatches(provider)
+        return OpenAIBatches(provider)
     if isinstance(provider, AnthropicProvider):
         return AnthropicBatches(provider)
-    if type(provider) is OpenAIProvider:
-        return OpenAIBatches(provider)
     raise ConfigError(
         f"Can't send batches to {provider.name}. Use a model of OpenAI or Anthropic, "
         "or leave out batch=True."
     )
-
-
-def _delta(message: Json) -> Json:
-    """A message as one piece of a stream, in which calls have numbers."""
-    calls = enumerate(message.get("tool_calls") or [])
-    return {**message, "tool_calls": [{"index": n, **call} for n, call in calls]}
 
 
 def _at_half_price(usage: Usage) -> Usage:

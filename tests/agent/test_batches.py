@@ -16,7 +16,6 @@ from nbchat.errors import ConfigError
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider
 from nbchat.providers.model_info import model_info
-from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.openai_responses import ResponsesProvider
 from nbchat.storage.run_store import Store
 
@@ -40,12 +39,6 @@ def answer(body: dict) -> str | tuple[str, dict] | int:
 def responses(server: BatchServer) -> Provider:
     return ResponsesProvider(
         "gpt-6-luna", base_url=f"{server.url}/v1", api_key=lambda: "k", window=9_000
-    )
-
-
-def chat_completions(server: BatchServer) -> Provider:
-    return OpenAIProvider(
-        "gpt-4o", base_url=f"{server.url}/v1", api_key=lambda: "k", window=9_000
     )
 
 
@@ -96,7 +89,7 @@ def mapped(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [responses, chat_completions, messages])
+@pytest.mark.parametrize("kind", [responses, messages])
 def test_all_requests_go_in_batches_and_a_refused_one_is_a_row(serving, kind: Kind):
     server = serving()
     run = mapped(kind(server), 7).wait()
@@ -192,7 +185,7 @@ def test_a_provider_without_batches_is_refused_at_once():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [responses, chat_completions, messages])
+@pytest.mark.parametrize("kind", [responses, messages])
 def test_content_that_a_batch_refuses_is_left_out_of_the_next_one(serving, kind: Kind):
     def refusing(body: dict) -> str | tuple[str, dict] | int:
         text = json.dumps(body)

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 Answer = Callable[[Json], "str | tuple[str, Json] | int"]
 """A text, a call (tool and arguments), or the status of an error."""
 
-ENDPOINTS = ("/v1/responses", "/v1/chat/completions")
+ENDPOINT = "/v1/responses"
 CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 USAGE = {"input_tokens": 100, "output_tokens": 10}
 
@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _create_openai(self, body: Json) -> None:
-        if body["completion_window"] != "24h" or body["endpoint"] not in ENDPOINTS:
+        if body["completion_window"] != "24h" or body["endpoint"] != ENDPOINT:
             raise ValueError("completion_window or endpoint is not supported")
         lines = [
             json.loads(line)
@@ -187,8 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
                     {"id": "x", "custom_id": name, "response": response, "error": None}
                 )
                 continue
-            made = _response if fields["endpoint"] == ENDPOINTS[0] else _completion
-            response = {"status_code": 200, "request_id": "r", "body": made(said)}
+            response = {"status_code": 200, "request_id": "r", "body": _response(said)}
             good.append(
                 {"id": "x", "custom_id": name, "response": response, "error": None}
             )
@@ -292,24 +291,4 @@ def _response(said: str | tuple[str, Json]) -> Json:
         "status": "completed",
         "output": [item],
         "usage": USAGE,
-    }
-
-
-def _completion(said: str | tuple[str, Json]) -> Json:
-    if isinstance(said, str):
-        message: Json = {"role": "assistant", "content": said}
-    else:
-        function = {"name": said[0], "arguments": json.dumps(said[1])}
-        message = {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
-        }
-    finish = "stop" if isinstance(said, str) else "tool_calls"
-    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-    return {
-        "id": "c",
-        "object": "chat.completion",
-        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": usage,
     }
