@@ -229,9 +229,6 @@ class Provider(Protocol):
     def count_tokens(self, request: Request) -> int:
         """Input tokens of a request, counted by the server where it can."""
 
-    def models(self) -> list[str]:
-        """The models that the server lists."""
-
 
 @runtime_checkable
 class ChecksOptions(Protocol):

@@ -224,10 +224,6 @@ class Unconnected:
         """Input tokens of a request, counted here."""
         return estimated_tokens(request, TokenCounter())
 
-    def models(self) -> list[str]:
-        """The models of the real provider; raises ConfigError while there is none."""
-        return self._connected().models()
-
     def _connected(self) -> Provider:
         if self._provider is None:
             self._provider = self._connect()

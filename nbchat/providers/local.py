@@ -144,10 +144,6 @@ class LocalProvider:
         """An estimate by the local counter."""
         return estimated_tokens(request, TokenCounter())
 
-    def models(self) -> list[str]:
-        """The known embedded models."""
-        return list(WEIGHTS)
-
     def close(self) -> None:
         """Stop the server and free its memory."""
         with self._lock:

@@ -351,10 +351,6 @@ class SdkProvider(ABC):
         """Another model of the same server, asked with the same key."""
         return self._sibling(name, window=window)
 
-    def models(self) -> list[str]:
-        """The models this server offers, the newest first where it dates them."""
-        return [each.name for each in self.catalog()]
-
     def catalog(self) -> list[ServedModel]:
         """The models of this server as it describes them, the newest first."""
         return self._inquire(lambda: newest_first(self._served_models()))

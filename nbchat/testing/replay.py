@@ -102,10 +102,6 @@ class Replay:
         fixed = fixed_tokens(request.system, request.tools, self._counter)
         return fixed + self._counter.count_entries(sent)
 
-    def models(self) -> list[str]:
-        """The only model."""
-        return [self.name]
-
     def _summary(self) -> str:
         lines = [" ".join(text.split())[:LINE_LIMIT] for text in self._asked]
         listed = "\n".join(f"- The user said: {line}" for line in lines[-MOST_LINES:])

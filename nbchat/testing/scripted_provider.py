@@ -114,10 +114,6 @@ class ScriptedProvider:
         self._counter.keep(entries)
         return fixed + self._counter.count_entries(entries)
 
-    def models(self) -> list[str]:
-        """The only model."""
-        return [self.name]
-
     def _reply(self, request: Request, line: Line) -> Reply:
         number = len(self.requests)
         said = [Entry("assistant", line.text)] if line.text else []

@@ -45,7 +45,7 @@ class Listing:
         self.models: tuple[str, ...] = ()
         self.problem = ""
         try:
-            self.models = tuple(f"{kind}:{name}" for name in provider.models())
+            self.models = tuple(f"{kind}:{each.name}" for each in provider.catalog())
         except NbchatError as error:
             self.problem = error.line
 

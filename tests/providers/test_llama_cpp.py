@@ -101,7 +101,7 @@ def test_a_closed_port_is_a_failed_connection(llama_server, provider_class):
 
 def test_the_server_tells_its_window_and_its_model(provider):
     assert provider.info().window == WINDOW
-    assert len(provider.models()) == 1
+    assert len(provider.catalog()) == 1
 
 
 def test_counted_tokens_are_near_the_reported_ones(provider):

@@ -369,10 +369,10 @@ def test_models_are_listed_or_it_is_said_that_they_are_not(server: Faithful):
     provider = connected(server)
     if server.case.lists:
         _, _, name = server.case.model.partition(":")
-        assert {name, server.case.model} & {*provider.models()}
+        assert {name, server.case.model} & {each.name for each in provider.catalog()}
     else:
         with pytest.raises(NbchatError):
-            provider.models()
+            provider.catalog()
 
 
 FEATURES = (

@@ -1095,7 +1095,7 @@ def test_known_models_have_their_window_without_asking():
 
 def test_the_server_tells_its_models(server, provider):
     server.script(answer({"data": [{"id": "a"}, {"id": "b"}], "has_more": False}))
-    assert provider.models() == ["a", "b"]
+    assert [each.name for each in provider.catalog()] == ["a", "b"]
 
 
 def test_anthropic_counts_on_its_server(server):
@@ -1113,7 +1113,7 @@ def test_a_line_the_server_has_just_left_is_asked_on_once_more(server, kind):
     left, counts = Response(ending="drop"), {"input_tokens": 42, "totalTokens": 42}
     server.script(left, answer(counts), left, answer({"data": [{"id": "a"}]}))
     assert provider.count_tokens(REQUEST) == 42
-    assert [name.removeprefix("models/") for name in provider.models()] == ["a"]
+    assert [each.name.removeprefix("models/") for each in provider.catalog()] == ["a"]
 
 
 def test_a_count_that_fails_is_a_provider_error(server):
@@ -1485,7 +1485,8 @@ def test_gemini_itself_tells_the_window_of_a_model_that_is_not_listed(server):
 
 def test_gemini_tells_its_models_by_the_names_they_have_here(server):
     server.script(answer({"data": [{"id": "models/gemini-2.5-flash"}]}))
-    assert provider_at(server, "gemini").models() == ["gemini-2.5-flash"]
+    (listed,) = provider_at(server, "gemini").catalog()
+    assert listed.name == "gemini-2.5-flash"
 
 
 def test_a_provider_that_warmed_up_has_sent_nothing_and_works(
