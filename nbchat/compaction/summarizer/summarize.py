@@ -436,7 +436,7 @@ class SummaryRun:
         self.fields, answer = None, read_answer(text)
         if answer is None:
             answer = StructuredAnswer(SummaryFields(overview=text))
-        elif self._source.tokens >= LONG_CONVERSATION and not any(
+        elif self._assignment.tokens >= LONG_CONVERSATION and not any(
             as_text(replace(fields, overview=""))
             for fields in (answer.fields, self._known)
         ):
