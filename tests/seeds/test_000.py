@@ -623,6 +623,9 @@ def test_7_2_a_summary_that_saves_less_is_refused_and_asked_for_again():
     assert record.status == "degraded"
 
 
+LIST = Path(__file__).with_name("README.md").read_text("utf-8").splitlines()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "least"),
@@ -649,6 +652,8 @@ def test_7_2_key_facts_of_real_conversations_are_retained(kind: str, least: floa
         kept += sum(has_word(view, value) for value in case.needed)
     assert needed > 10
     assert kept / needed > least
+    row = next(line for line in LIST if line.startswith("| 000 | 9.2 | the same"))
+    assert f"{kept / needed:.0%}".replace("%", " %") in row
 
 
 def test_7_3_the_user_sees_when_it_compacts_and_what_it_saved():
