@@ -51,8 +51,10 @@ class Panel(ChatUI):
         """What a view gets that is opened once the panel is idle."""
         assert self.wait(20)
         self.view_says(type="hello")
-        check(self.sent[-1], "kernel_to_view")
-        return self.sent[-1]
+        # Something else may have been sent since by another thread.
+        shown = next(e for e in reversed(self.sent) if e["type"] == "snapshot")
+        check(shown, "kernel_to_view")
+        return shown
 
     def edit_message(self, position: int, text: str) -> None:
         """Edit an earlier message, as a view does; waits for the answer."""

@@ -18,11 +18,11 @@ from nbchat.testing import ScriptedProvider
 MODULES = sorted((Path(frontend.__file__).parent / "src").glob("*.js"))
 
 JARGON = re.compile(
-    r"\b(folds?|folded|summarize\w*|summarization|leave out|omitted|entries"
+    r"(?<!\.)\b(folds?|folded|summarize\w*|summarization|leave out|omitted|entries"
     r"|at the latest|the guard|the mark|meter stands|as it says)\b",
     re.IGNORECASE,
 )
-"""What is said otherwise: compact, exclude, message, reach a size."""
+"""What is said otherwise: compact, exclude, message, reach a size; not `Object.entries`."""
 
 COMMENT = re.compile(r"^\s*//.*$|/\*\*[\s\S]*?\*/", re.MULTILINE)
 
