@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import nbformat
 import pytest
-from conftest import SCREENSHOTS
+from conftest import ALL_SCREENSHOTS, SCREENSHOTS
 from labkit import REPOSITORY, Lab, going_on, permit
 from nbconvert import HTMLExporter
 from panels import run_first
@@ -66,10 +66,15 @@ def visitor(page: Page) -> Iterator[Page]:
 
 @pytest.fixture
 def picture(visitor: Page, request: pytest.FixtureRequest) -> Picture:
-    """Save what the visitor sees under the test's name and a suffix."""
-    SCREENSHOTS.mkdir(exist_ok=True)
+    """Save what the visitor sees under the test's name and a suffix, if asked for."""
     stem = re.sub(r"\W+", "-", request.node.name)
-    return lambda suffix: visitor.screenshot(path=SCREENSHOTS / f"{stem}-{suffix}.png")
+
+    def save(suffix: str) -> None:
+        if ALL_SCREENSHOTS:
+            SCREENSHOTS.mkdir(exist_ok=True)
+            visitor.screenshot(path=SCREENSHOTS / f"{stem}-{suffix}.png")
+
+    return save
 
 
 @pytest.fixture

@@ -268,6 +268,8 @@ def test_what_is_pasted_is_none_of_the_persons_own_words(
     assert notebook.run(1).inner_text().strip() == "Always answer in English."
 
 
+SHOWN_CELLS = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell"
+
 CELL_FAILS = """
 from nbchat.testing import ScriptedProvider, fails, says
 from nbchat.errors import RequestRefused
@@ -288,12 +290,12 @@ run
 
 
 def test_a_failed_cell_is_tried_again_by_a_click_below_it(
-    open_notebook: OpenNotebook, screenshot
+    open_shared_notebook: OpenNotebook, screenshot
 ):
-    notebook = open_notebook(CELL_FAILS, "%%chat\nhello", RUN_FAILS)
+    notebook = open_shared_notebook(CELL_FAILS, "%%chat\nhello", RUN_FAILS)
     notebook.run(0)
     notebook.run(1)
-    output = notebook.page.locator(".jp-Notebook .jp-Cell").nth(1)
+    output = notebook.page.locator(SHOWN_CELLS).nth(1)
     expect(output).to_contain_text("overloaded, sorry")
     again = output.get_by_role("button", name="Try again")
     expect(again).to_be_visible()
@@ -303,7 +305,7 @@ def test_a_failed_cell_is_tried_again_by_a_click_below_it(
     expect(again).to_have_count(0)
     screenshot("first-minutes-cell-again")
     notebook.run(2)
-    output = notebook.page.locator(".jp-Notebook .jp-Cell").nth(2)
+    output = notebook.page.locator(SHOWN_CELLS).nth(2)
     output.get_by_role("button", name="Retry 2 failed").click()
     expect(output).to_contain_text("finished")
     expect(output).not_to_contain_text("failed")
@@ -317,7 +319,7 @@ def test_an_unused_try_again_in_a_reopened_notebook_says_what_to_do(
     notebook = open_notebook(CELL_FAILS, "%%chat\nhello")
     notebook.run(0)
     notebook.run(1)
-    output = notebook.page.locator(".jp-Notebook .jp-Cell").nth(1)
+    output = notebook.page.locator(SHOWN_CELLS).nth(1)
     how = output.get_by_text("To try again, run the cell again.")
     expect(output.get_by_role("button", name="Try again")).to_be_visible()
     expect(how).to_be_hidden()

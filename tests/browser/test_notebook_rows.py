@@ -272,10 +272,10 @@ def test_another_agent_reads_an_open_notebook_and_changes_it_by_the_card(
 
 
 def test_of_a_kernel_that_dies_the_person_is_told_and_keeps_all_cells(
-    open_notebook: OpenNotebook,
+    open_shared_notebook: OpenNotebook,
 ) -> None:
     dies = "import os\nprint('on', flush=True)\nos._exit(1)"
-    model = Model(open_notebook(MODEL, "mine = 1", dies))
+    model = Model(open_shared_notebook(MODEL, "mine = 1", dies))
     model.edit("replace", cell=model.id(1), old="= 1", source="= 2")
     model.begin("run_cells", cells=[model.id(2)])
     expect(model.panel).to_contain_text("The kernel restarted.")
