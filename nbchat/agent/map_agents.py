@@ -483,7 +483,8 @@ class MapRun:
     def _checked_field(self, field: str) -> str:
         """A field of the output, by default its first one; raises ConfigError."""
         columns = self._value_columns
-        if field and columns and field not in columns:
+        has_fields = columns not in ([], ["value"])  # else they aren't known before
+        if field and has_fields and field not in columns:
             raise ConfigError(
                 f"The output has no field {field!r}. Use {' or '.join(columns)}."
             )

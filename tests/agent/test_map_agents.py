@@ -987,6 +987,13 @@ def test_labels_of_other_types_count_and_missing_ones_do_not():
             ask(field="kind")
 
 
+def test_a_field_of_an_open_record_can_be_compared():
+    rows = [{"id": 1, "text": "T0001: card"}]
+    run = mapped(rows, lambda: Agent(Desk(decision)), output=dict[str, str])
+    assert run.agreement({1: "card"}, field="category").right == 1
+    assert list(run.review(field="category")["key"]) == ["1"]
+
+
 def test_a_review_without_rows_is_a_table_and_has_no_corrections():
     run = mapped([]).wait()
     assert list(run.review().columns[:2]) == ["key", "doubt"]
