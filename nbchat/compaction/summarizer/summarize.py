@@ -416,31 +416,35 @@ class SummaryRun:
         self._refusal = refusal
 
     def _checked(self, reply: Reply) -> str:
+        """The text of a summary; of JSON its fields as text.
+
+        JSON with empty lists, as very small models write it, says nothing about a long
+        conversation.
+        """
         assignment = self._assignment
         text = read_summary(reply, is_structured=assignment.is_structured)
-        text = self._merged(text) if assignment.is_structured else text
+        answer = read_answer(text) if assignment.is_structured else None
+        if assignment.is_structured:
+            prose = StructuredAnswer(SummaryFields(overview=text))
+            text = self._merged(prose if answer is None else answer)
         check_summary(
             text,
             tokens=assignment.tokens,
             newest=assignment.newest,
             instruction=instruction(assignment),
         )
+        if answer is not None and assignment.tokens >= LONG_CONVERSATION:
+            both = (answer.fields, self._known)
+            if not any(as_text(replace(each, overview="")) for each in both):
+                raise CompactionError(NO_VALUES, "the lists of the summary are empty")
         return text
 
-    def _merged(self, text: str) -> str:
-        """The text of an answer in JSON, with what holds of the summary before.
+    def _merged(self, answer: StructuredAnswer) -> str:
+        """The text of an answer, with what holds of the summary before.
 
-        An answer in prose is its overview, and ends nothing. JSON with empty lists,
-        as very small models write it, says nothing about a long conversation.
+        An answer in prose is its overview, and ends nothing.
         """
-        self.fields, answer = None, read_answer(text)
-        if answer is None:
-            answer = StructuredAnswer(SummaryFields(overview=text))
-        elif self._assignment.tokens >= LONG_CONVERSATION and not any(
-            as_text(replace(fields, overview=""))
-            for fields in (answer.fields, self._known)
-        ):
-            raise CompactionError(NO_VALUES, "the lists of the summary are empty")
+        self.fields = None
         if not as_text(answer.fields):
             return ""
         assignment = self._assignment
