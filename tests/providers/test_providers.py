@@ -875,7 +875,7 @@ def test_an_unreachable_address_is_named_in_the_error(server, dialect):
     provider = provider_at(server, dialect.kind)
     server.close()
     expected = f"Can't connect to {server.url[7:]}. Is the server running"
-    for ask in (lambda: reply_of(provider), provider.models):
+    for ask in (lambda: reply_of(provider), provider.catalog):
         with pytest.raises(ConnectionFailed, match=expected):
             ask()
 
