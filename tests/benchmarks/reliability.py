@@ -31,7 +31,9 @@ from nbchat.testing import recorded_desk
 MESSAGES = 34
 """Entries of the recorded desk that each conversation has: two of its twelve."""
 
-SUMMARY = "The customer wanted order #W2905754 changed, and it was changed as they wished."
+SUMMARY = (
+    "The customer wanted order #W2905754 changed, and it was changed as they wished."
+)
 FIELDS = {"overview": SUMMARY, "key_facts": ["The change was made."]}
 
 
