@@ -52,6 +52,7 @@ def main() -> None:
     options = parser.parse_args()
     chance = random.Random(1)
     refused = failed = made = 0
+    order = ""
 
     def answer(request: Request) -> Line:
         nonlocal refused
@@ -59,7 +60,7 @@ def main() -> None:
             refused += 1
             raise ContextOverflow("too long")
         if request.answer_tag:
-            return says("<summary>The customer asked for many orders.</summary>")
+            return says(f"<summary>The customer asked for order {order}.</summary>")
         words = " ".join(
             chance.choices(
                 ["to", "the", "order", "is", "sent", "from", "a", "shop"],
@@ -75,7 +76,8 @@ def main() -> None:
         autosave = Autosave(store, agent.session, is_saved=False)
         began = time.process_time()
         for number in tqdm(range(1, options.turns + 1), disable=None):
-            for event in agent.run(f"Where is the parcel of order W{number:07d}"):
+            order = f"W{number:07d}"
+            for event in agent.run(f"Where is the parcel of order {order}"):
                 autosave(event)
                 made += isinstance(event, Compacted)
                 failed += isinstance(event, TurnFailed)

@@ -51,9 +51,9 @@ def test_odd_messages_of_a_kernel_break_nothing(
 
 
 def test_a_kernel_that_dies_while_it_answers_leaves_one_clear_line(
-    open_shared_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
 ) -> None:
-    notebook = open_shared_notebook(
+    notebook = open_notebook(
         scripted("says('word ' * 500, delay_seconds=0.05)"),
         "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
     )
