@@ -57,10 +57,10 @@ SOURCE_CHARACTERS = 100_000
 """Of a cell in which names are looked for: a cell may hold the data itself."""
 
 LEAST_TOKENS = 20
-"""Of a line whose start is told."""
+"""The least room for which a long line is cut; with less it is left out."""
 
 TOKEN_CHARACTERS = 4
-"""Of a line of which only the start fits."""
+"""Characters read of a long line for each token that it may take."""
 
 _NAME = re.compile(r"[^\W\d]\w*")
 
@@ -183,7 +183,7 @@ class NotebookContext:
     def _variables(self) -> Iterator[Part]:
         """The variables that cells used last, the newest first."""
         values = self.contents.variables()
-        fit = {name for name in values if is_told(name, values[name])}
+        fit = {name for name in values if is_data(name, values[name])}
         used: dict[str, None] = {}
         for _, source in self.contents.runs():
             named = _NAME.findall(source[:SOURCE_CHARACTERS])
@@ -281,7 +281,7 @@ def _state(cell: Cell) -> str:
     return f", {', '.join(told or ['run' if cell.count else 'not run'])}"
 
 
-def is_told(name: str, value: object) -> bool:
+def is_data(name: str, value: object) -> bool:
     """True if a variable is the person's data, not a part of this chat."""
     return is_fit(name, value) and not type_name(type(value)).startswith("nbchat.")
 

@@ -24,7 +24,7 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.live_variables import describe_variables
 from nbchat.conversation.tools import Tool, run_tool
 from nbchat.errors import ChatUnreachable, ConfigError, NbchatError
-from nbchat.jupyter.notebook_context import is_told
+from nbchat.jupyter.notebook_context import is_data
 from nbchat.jupyter.notebook_tools import NotebookTools
 
 ACTION = "notebook"
@@ -91,7 +91,7 @@ class SharedNotebook:
             return self._path()
         if name == "variables":
             found = dict(self._variables())
-            names = [name for name in found if is_told(name, found[name])]
+            names = [name for name in found if is_data(name, found[name])]
             names = names[-MOST_VARIABLES:]
             return "\n".join(describe_variables(found, names=names)) or "no variables"
         tool = self._tools.get(str(name))

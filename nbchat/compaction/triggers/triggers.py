@@ -155,7 +155,7 @@ class Spending:
     def __init__(self) -> None:
         self._spent = 0.0
         self._read: list[tuple[Usage, Prices, int, int]] = []
-        """MeterReadings whose price was not asked for yet."""
+        """Readings whose price was not asked for yet."""
         self._last = Usage()
 
     def add(self, usage: Usage, prices: Prices, *, kept_tokens: int = 0) -> None:
@@ -339,7 +339,7 @@ def _cost_text(cost: float, readings: MeterReadings) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cooldown:
-    """MeterReadings that the meters must exceed before the next attempt."""
+    """Readings that the meters must exceed before the next attempt."""
 
     input_tokens: int = 0
     reread_cost: float = 0.0
