@@ -257,8 +257,12 @@ class Notebook:
         self.page = page
         self.lab = lab
         self.name = name
+        # Whole UUIDs, as JupyterLab makes: nbformat's eight digits meet among 5,000 cells.
         notebook = nbformat.v4.new_notebook(
-            cells=[nbformat.v4.new_code_cell(source) for source in cells],
+            cells=[
+                nbformat.v4.new_code_cell(source, id=str(uuid.uuid4()))
+                for source in cells
+            ],
             metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
         )
         nbformat.write(notebook, lab.root / name)
