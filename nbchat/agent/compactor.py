@@ -31,7 +31,7 @@ from nbchat.errors import (
     Stopped,
 )
 from nbchat.providers.base import NoticesTruncation, Reply, Request
-from nbchat.providers.retries import until_stopped
+from nbchat.providers.closable_http import until_stopped
 
 if TYPE_CHECKING:
     from nbchat.agent.agent import Agent

@@ -52,8 +52,7 @@ from nbchat.errors import (
     StoreError,
     UnknownModel,
 )
-from nbchat.providers.rate_limits import SharedPace, SupportsLimiter
-from nbchat.providers.retries import with_jitter
+from nbchat.providers.retries import SharedPace, SupportsLimiter, with_jitter
 
 MakeAgent = Agent | Callable[..., Agent]
 

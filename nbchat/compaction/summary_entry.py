@@ -10,7 +10,7 @@ from nbchat.compaction.memory.memory import (
     masked,
     memory_of,
 )
-from nbchat.compaction.memory.rules import is_said, rules_in_force
+from nbchat.compaction.memory.words import is_said, rules_in_force
 from nbchat.compaction.plan import Plan, largest_entry
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.shortening import shorten_to_tokens

@@ -42,13 +42,14 @@ import docstring_parser
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from nbchat.conversation.call_arguments import fitted, object_text
 from nbchat.conversation.entries import Entry, failed_result
 from nbchat.conversation.json_schemas import (
     arguments_adapter,
     closed_arguments,
     faults,
+    fitted,
     json_schema,
+    object_text,
     type_hints,
 )
 from nbchat.conversation.returned_values import ToolOutput, error_line, output_of

@@ -3,20 +3,17 @@
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import anthropic
 
-from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
 from nbchat.providers.endpoint import set_variable
-from nbchat.providers.history_repair import wire_name
 from nbchat.providers.provider_table import ANTHROPIC, Service
 from nbchat.providers.sdk_provider import (
     QUESTION_TIMEOUT_SECONDS,
@@ -29,15 +26,14 @@ from nbchat.providers.wire_format import (
     WireFormat,
     WireMessages,
     WireStream,
-    a_list,
     an_object,
-    cache_key,
     json_object,
     marked_for_anthropic,
     new_call_id,
+    usage_of,
     utf8_safe,
     utf8_safe_text,
-    whole,
+    wire_name,
 )
 
 OPENING: Json = {
@@ -88,9 +84,6 @@ VERTEX_PLACES = {
     "region": ("CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION"),
 }
 """Environment variables with a project and a region of Google Cloud."""
-
-MOST_CONVERSATIONS = 100
-"""Conversations of which the newest reply's id is kept."""
 
 THINKING = ("thinking", "redacted_thinking")
 INPUT_FIELDS = (
@@ -151,20 +144,8 @@ class AnthropicProvider(SdkProvider):
         )
         return int(count.input_tokens)
 
-    def _new_reader(self, request: Request) -> "EventReader":
-        key = cache_key(request)
-        return EventReader(lambda message_id: self._remember(key, message_id))
-
-    def _remember(self, key: str, message_id: str) -> None:
-        """Keep the newest reply of a conversation, to ask why its cache was lost."""
-        self._message_ids.pop(key, None)
-        self._message_ids[key] = message_id
-        if len(self._message_ids) > MOST_CONVERSATIONS:
-            self._message_ids.pop(next(iter(self._message_ids)))
-
-    @cached_property
-    def _message_ids(self) -> dict[str, str]:
-        return {}
+    def _new_reader(self, request: Request) -> "EventReader":  # noqa: ARG002
+        return EventReader()
 
     def _open(self, request: Request) -> WireStream:
         stream: WireStream = self._client.messages.create(
@@ -189,9 +170,6 @@ class AnthropicProvider(SdkProvider):
             fields["output_config"] = {**fields.get("output_config", {}), **schema}
         if thinking.get("thinking", OFF) != OFF:
             fields.pop("temperature", None)  # the API takes no other than 1
-        if self.kind == "anthropic" and self._is_home:
-            previous = self._message_ids.get(cache_key(request))
-            fields["diagnostics"] = {"previous_message_id": previous}
         # Without marks nothing is ever read from the cache.
         lifetime = self._options_of(request).get("cache_lifetime") or ""
         fields = marked_for_anthropic(fields, request, lifetime)
@@ -380,12 +358,7 @@ def _image(media_type: str, data: str) -> Json:
 class EventReader:
     """Reads a stream of events: yields deltas, then has the reply."""
 
-    def __init__(
-        self, began: Callable[[str], object] = lambda _message_id: None
-    ) -> None:
-        """Start before the first event; `began` gets the id of the message."""
-        self._began = began
-        self._cache_miss = ""
+    def __init__(self) -> None:
         self._blocks: dict[int, Json] = {}
         self._inputs: dict[int, str] = {}
         self._usage: Json = {}
@@ -396,11 +369,7 @@ class EventReader:
         """Read an event and yield its deltas."""
         match event.get("type"):
             case "message_start":
-                message = an_object(event.get("message"))
-                self._read_usage(message.get("usage"))
-                if isinstance(found := message.get("id"), str):
-                    self._began(found)
-                self._read_diagnostics(message)
+                self._read_usage(an_object(event.get("message")).get("usage"))
             case "content_block_start":
                 yield from self._start_block(event["index"], event["content_block"])
             case "content_block_delta":
@@ -408,7 +377,6 @@ class EventReader:
             case "message_delta":
                 self._stop_reason = event["delta"].get("stop_reason") or ""
                 self._read_usage(event.get("usage"))
-                self._read_diagnostics(event["delta"])
             case "message_stop":
                 self._is_complete = True
 
@@ -418,9 +386,7 @@ class EventReader:
         return StreamedReply(
             tuple(chain.from_iterable(map(self._block_entries, self._blocks))),
             self._stop(),
-            replace(_usage(self._usage), cache_loss=self._cache_miss)
-            if has_input
-            else None,
+            usage_of(self._usage) if has_input else None,
         )
 
     def _start_block(self, index: int, block: Json) -> Iterator[Delta]:
@@ -453,16 +419,6 @@ class EventReader:
         known = {name: n for name, n in an_object(usage).items() if n is not None}
         self._usage = {**self._usage, **known}
 
-    def _read_diagnostics(self, fields: Json) -> None:
-        """Why the cache could not be read: that the tools changed, for example.
-
-        https://platform.claude.com/docs/en/build-with-claude/cache-diagnostics
-        """
-        found = an_object(fields.get("diagnostics"))
-        reason = str(an_object(found.get("cache_miss_reason")).get("type") or "")
-        if reason.endswith("_changed"):
-            self._cache_miss = reason.replace("_", " ")
-
     def _block_entries(self, index: int) -> Iterator[Entry]:
         block = self._blocks[index]
         match block.get("type"):
@@ -490,21 +446,3 @@ def _thinking_entry(block: Json) -> Entry:
 
 def _json(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _usage(fields: Json) -> Usage:
-    """The sum of all rounds, of which only the last is in the context.
-
-    There are several if the server compacted in between.
-    """
-    rounds = a_list(fields.get("iterations")) or [fields]
-    *earlier, last = map(_round_usage, map(an_object, rounds))
-    dropped = sum(earlier, Usage())
-    return replace(dropped + last, dropped_tokens=dropped.total_tokens)
-
-
-def _round_usage(fields: Json) -> Usage:
-    """Usage of a round; cached tokens are reported apart, so they are added."""
-    fresh, written, read = (whole(fields.get(name)) for name in INPUT_FIELDS)
-    output_tokens = whole(fields.get("output_tokens"))
-    return Usage(fresh + written + read, output_tokens, read, written)

@@ -1,4 +1,4 @@
-"""HTTP connections that another thread can close, so that Stop ends a request.
+"""Streams that Stop ends: they are read in a thread whose connection can be closed.
 
 A thread that waits for a server cannot be interrupted, and closing its socket from
 elsewhere does not wake it. Shutting the socket down does both: the thread gets an end
@@ -7,19 +7,28 @@ of file, and the server sees that the client has left. All clients share certifi
 
 import json
 import os
+import queue
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from threading import Event as Flag
+from typing import Any, Generic, TypeVar
 
 import httpx2
 
-from nbchat.errors import NbchatError, ProtocolFault
+from nbchat.errors import NbchatError, ProtocolFault, Stopped
 from nbchat.providers.endpoint import Endpoint
 
 CONNECTIONS = httpx2.Limits(keepalive_expiry=3.0)
@@ -36,8 +45,14 @@ MOST_BYTES = 32_000_000
 """Bytes of one event or page: a hundred times the longest that servers send."""
 
 
+STEP_SECONDS = 0.05
+"""How often `stop` is checked while the server is silent."""
+
 LONGEST_PLACE = 100
 """Characters that are shown of where a server redirects to."""
+
+
+Item = TypeVar("Item")
 
 
 class Line:
@@ -92,6 +107,87 @@ def using(line: Line) -> Generator[None, None, None]:
         yield
     finally:
         _CURRENT.reset(token)
+
+
+def read_stream(
+    open_stream: Callable[[], AbstractContextManager[Iterable[Item]]],
+    stop: Flag | None,
+    first_byte_seconds: float | None = None,
+) -> Generator[Item, None, None]:
+    """The items of a blocking stream, read in a thread; raises its errors, or Stopped.
+
+    `first_byte_seconds` is the longest silence before the first item, if that is not
+    the connection's own timeout.
+
+    The caller can leave at any moment, by `stop`, by KeyboardInterrupt or by closing
+    the generator. The connection is then closed, which ends the request on the server.
+    """
+    arrived: queue.SimpleQueue[_Got[Item] | _End] = queue.SimpleQueue()
+    line = Line(first_byte_seconds)
+    threading.Thread(
+        target=_read_all,
+        args=(open_stream, line, arrived),
+        name="nbchat-stream",
+        daemon=True,
+    ).start()
+    message: _Got[Item] | _End | None = None
+    try:
+        while isinstance(message := _next(arrived, stop), _Got):
+            yield message.item
+        if message.error is not None:
+            raise message.error
+    finally:
+        if not isinstance(message, _End):
+            line.cut()
+
+
+def until_stopped(call: Callable[[], Item], stop: Flag | None) -> Item:
+    """The result of a request; raises its errors, or Stopped and closes it."""
+    with closing(read_stream(lambda: nullcontext([call()]), stop)) as results:
+        return next(results)
+
+
+def _read_all(
+    open_stream: Callable[[], AbstractContextManager[Iterable[Item]]],
+    line: Line,
+    arrived: "queue.SimpleQueue[_Got[Item] | _End]",
+) -> None:
+    """Put all items of a stream into the queue, and its end, until the line is cut."""
+    try:
+        with using(line), open_stream() as stream:
+            for item in stream:
+                line.first_byte_seconds, line.received = None, 0
+                if line.is_cut:
+                    return
+                arrived.put(_Got(item))
+    except BaseException as error:  # noqa: BLE001  # raised again by the caller
+        arrived.put(_End(error))
+    else:
+        arrived.put(_End())
+
+
+@dataclass(frozen=True, slots=True)
+class _Got(Generic[Item]):
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The end of the stream, with the error that caused it if there is one."""
+
+    error: BaseException | None = None
+
+
+def _next(
+    arrived: "queue.SimpleQueue[_Got[Item] | _End]", stop: Flag | None
+) -> _Got[Item] | _End:
+    while True:
+        if stop is not None and stop.is_set():
+            raise Stopped("stopped")
+        try:
+            return arrived.get(timeout=STEP_SECONDS)
+        except queue.Empty:
+            continue
 
 
 class WatchedStream:

@@ -31,7 +31,7 @@ from nbchat.errors import (
 from nbchat.providers.closable_http import RedirectRefused
 from nbchat.providers.endpoint import Endpoint
 from nbchat.providers.model_info import nearest_models, retirement
-from nbchat.providers.rate_limits import retry_after
+from nbchat.providers.retries import retry_after
 
 UNREADABLE = (
     *(ValueError, TypeError, AttributeError, LookupError),

@@ -15,7 +15,6 @@ import httpx2
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.tools import Tool
 from nbchat.providers.base import Request, image_of, speaker, user_text
-from nbchat.providers.history_repair import legal, wire_name
 from nbchat.providers.openai_chat import FORMAT as OPENAI_FORMAT
 from nbchat.providers.openai_chat import Call, ChunkReader, OpenAIProvider
 from nbchat.providers.provider_table import GEMINI
@@ -26,9 +25,11 @@ from nbchat.providers.wire_format import (
     StreamedReply,
     WireFormat,
     json_object,
+    legal,
     new_call_id,
     utf8_safe,
     whole,
+    wire_name,
 )
 
 COMPATIBLE_PATH = "/openai"

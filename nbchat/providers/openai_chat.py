@@ -17,7 +17,6 @@ from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
 from nbchat.providers.closable_http import DrainedStream
-from nbchat.providers.history_repair import wire_name
 from nbchat.providers.model_info_from_server import loaded_window
 from nbchat.providers.provider_table import OPENAI, Service
 from nbchat.providers.sdk_provider import (
@@ -36,9 +35,11 @@ from nbchat.providers.wire_format import (
     an_object,
     json_object,
     new_call_id,
+    usage_of,
     utf8_safe,
     utf8_safe_text,
     whole,
+    wire_name,
 )
 
 SHORT_ANSWER: tuple[Json, ...] = (
@@ -385,17 +386,10 @@ def _joined_text(thinking: object) -> str:
 
 
 def _usage(fields: Json) -> Usage:
-    """Usage of a reply: the input includes cached tokens, the output reasoning.
+    """Usage of a reply, whose reasoning is not sent again.
 
-    Reasoning is not sent again. Some servers report more of it than output.
+    Some servers report more of it than output.
     """
-    details = an_object(fields.get("prompt_tokens_details"))
-    output = whole(fields.get("completion_tokens"))
-    more = an_object(fields.get("completion_tokens_details"))
-    return Usage(
-        whole(fields.get("prompt_tokens")),
-        output,
-        whole(details.get("cached_tokens")),
-        whole(details.get("cache_write_tokens")),
-        dropped_tokens=min(whole(more.get("reasoning_tokens")), output),
-    )
+    usage, more = usage_of(fields), an_object(fields.get("completion_tokens_details"))
+    reasoning = min(whole(more.get("reasoning_tokens")), usage.output_tokens)
+    return replace(usage, dropped_tokens=reasoning)

@@ -8,6 +8,7 @@ https://developers.openai.com/api/docs/guides/reasoning
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import ClassVar
 
@@ -17,7 +18,6 @@ import openai
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
-from nbchat.providers.history_repair import wire_name
 from nbchat.providers.openai_chat import EFFORTS, OpenAIProvider
 from nbchat.providers.provider_table import OPENAI
 from nbchat.providers.wire_format import (
@@ -32,9 +32,11 @@ from nbchat.providers.wire_format import (
     json_object,
     marked_for_openai,
     new_call_id,
+    usage_of,
     utf8_safe,
     utf8_safe_text,
     whole,
+    wire_name,
 )
 
 SHORT_ANSWER: tuple[Json, ...] = (
@@ -352,18 +354,11 @@ class EventReader:
                     yield Entry("assistant", text)
 
     def _usage(self, fields: Json, entries: Sequence[Entry]) -> Usage:
-        """Usage of a reply: the input includes cached tokens, the output reasoning."""
-        read = an_object(fields.get("input_tokens_details"))
-        output = whole(fields.get("output_tokens"))
-        more = an_object(fields.get("output_tokens_details"))
-        reasoning = min(whole(more.get("reasoning_tokens")), output)
-        return Usage(
-            whole(fields.get("input_tokens")),
-            output,
-            whole(read.get("cached_tokens")),
-            whole(read.get("cache_write_tokens")),
-            dropped_tokens=0 if self._keeps_reasoning(entries) else reasoning,
-        )
+        """Usage of a reply, whose output includes reasoning."""
+        usage, more = usage_of(fields), an_object(fields.get("output_tokens_details"))
+        reasoning = min(whole(more.get("reasoning_tokens")), usage.output_tokens)
+        is_kept = self._keeps_reasoning(entries)
+        return replace(usage, dropped_tokens=0 if is_kept else reasoning)
 
     def _keeps_reasoning(self, entries: Sequence[Entry]) -> bool:
         """True if the next request contains the reasoning of this reply.

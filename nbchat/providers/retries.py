@@ -1,15 +1,26 @@
-"""Try failed requests again, within rate limits; read streams until Stop is pressed."""
+"""Try failed requests again, within a server's rate limits, used to the full.
 
-import queue
+One `Limiter` for each address is shared by all agents and threads of a process, and
+through a store by all processes. It lets requests start some time apart: measured where
+the server refused, and then shortened until it refuses again. Where answers tell how
+many requests and tokens are left, requests wait before they would be refused.
+"""
+
+import logging
 import random
+import re
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cache
 from itertools import count
 from threading import Event as Flag
-from typing import Generic, TypeVar
+from typing import Protocol, runtime_checkable
 
 from nbchat.conversation.events import (
     Delta,
@@ -17,7 +28,7 @@ from nbchat.conversation.events import (
     TextDelta,
     ThinkingDelta,
 )
-from nbchat.errors import ProviderError, RateLimited, Stopped
+from nbchat.errors import ProviderError, RateLimited, Stopped, StoreError
 from nbchat.providers.base import (
     Provider,
     Reply,
@@ -26,13 +37,9 @@ from nbchat.providers.base import (
     RequestOptions,
     most_bytes,
 )
-from nbchat.providers.closable_http import Line, using
-from nbchat.providers.rate_limits import (
-    LONGEST_WAIT_SECONDS,
-    Limiter,
-    SupportsLimiter,
-)
 from nbchat.providers.tokens import TOKEN_BYTES
+
+logger = logging.getLogger(__name__)
 
 ATTEMPTS = 4
 PATIENCE_SECONDS = 600.0
@@ -43,10 +50,426 @@ RATE_ATTEMPTS = 8
 
 FIRST_WAIT_SECONDS = 0.5
 
-STEP_SECONDS = 0.05
-"""How often `stop` is checked while the server is silent."""
+FIRST_INTERVAL_SECONDS = 0.1
+"""Between requests after the first refusal, until one is measured."""
 
-Item = TypeVar("Item")
+SHORTEST_INTERVAL_SECONDS = 0.005
+"""Below it requests are no longer held back."""
+
+CAUTION = 1.05
+"""How much longer than an interval that was refused the next one is, at least."""
+
+NEARER = 0.9
+"""Share that each accepted request leaves of the distance to the refused interval:
+the pace is tested again after some 20 requests, which costs one of them."""
+
+DOUBT = 0.999
+"""Share that it leaves of the refused interval itself, for limits that are raised."""
+
+LONGEST_PAUSE_SECONDS = 30.0
+"""Without a request, where the server does not say how long it refuses all."""
+
+FORGOTTEN_SECONDS = 120.0
+"""Without a request for so long, what was learned is forgotten."""
+
+LONGEST_WAIT_SECONDS = 60.0
+"""A longer wait is an error, for a person should know of it."""
+
+UNSHARED_SECONDS = 60.0
+"""For how long a process keeps its own pace after the store has failed."""
+
+MOST_STARTS = 1_000
+"""Requests whose tokens are remembered until an answer counts them."""
+
+LIMITED = ("requests", "tokens", "input-tokens", "output-tokens")
+"""The limits in the names of headers."""
+
+LIMIT_HEADERS = ("limit", "remaining")
+
+DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:(\d+)ms)?")
+"""A time until a limit is reset, as OpenAI writes it: 6m0s, 1.5s, 20ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How far apart requests start, and what that was learned from; in seconds.
+
+    A limit is measured from the first request that was accepted after a refusal to the
+    first one after the next refusal: that time, divided by the requests accepted in it.
+    Whatever the server asks a refused request to wait, and whether it counts in a
+    second or a minute, this is what it lets through.
+    """
+
+    interval: float = 0.0
+    refused_interval: float = 0.0
+    """The interval at which the server refused last."""
+    last_start: float = 0.0
+    blocked_until: float = 0.0
+    learned_at: float = 0.0
+    """Requests that started before teach nothing new."""
+    refused_at: float = 0.0
+    """When the last series of accepted requests ended."""
+    refusals: int = 0
+    """In a row, since a request was accepted."""
+    since: float = 0.0
+    accepted: int = 0
+    """The series of accepted requests that began at `since`."""
+    earlier_since: float = 0.0
+    earlier_accepted: int = 0
+    """The series before it, while that is not measured yet."""
+
+    @property
+    def is_limited(self) -> bool:
+        """True if requests are held back."""
+        return bool(self.interval or self.refusals)
+
+    @property
+    def next_start(self) -> float:
+        """When the next request may start."""
+        return max(self.last_start + self.interval, self.blocked_until)
+
+    def is_forgotten(self, now: float) -> bool:
+        """True if it is too old; or of another clock, where it is of the future."""
+        newest = max(self.last_start, self.learned_at)
+        return not -FORGOTTEN_SECONDS < now - newest < FORGOTTEN_SECONDS
+
+    def after_refusal(self, now: float, started: float, wait: float | None) -> "Pace":
+        """The pace after a request was refused, which may have to wait so long.
+
+        A server's wait is often a whole second, or that of a long window. So while
+        others are accepted only the refused request waits as long as it says.
+        """
+        if started < self.learned_at:
+            return self
+        pace, is_first = replace(self, learned_at=now), not self.refusals
+        if is_first:
+            pace = replace(
+                pace,
+                interval=self.interval * CAUTION or FIRST_INTERVAL_SECONDS,
+                refused_interval=self.interval,
+                refused_at=now,
+                earlier_since=self.since,
+                earlier_accepted=self.accepted,
+                since=0.0,
+                accepted=0,
+            )
+        if is_first and self.interval:
+            wait = self.interval
+        elif wait is None:
+            longer = max(pace.interval, FIRST_INTERVAL_SECONDS) * 2**self.refusals
+            wait = min(longer, LONGEST_PAUSE_SECONDS)
+        pace = replace(pace, refusals=self.refusals + 1)
+        return pace.blocked(now + wait) if wait <= LONGEST_WAIT_SECONDS else pace
+
+    def blocked(self, until: float) -> "Pace":
+        """The pace with no request before `until`."""
+        return replace(self, blocked_until=max(self.blocked_until, until))
+
+    def after_answer(self, now: float, started: float) -> "Pace":
+        """The pace after a request was accepted."""
+        since = min(self.since or started, started)
+        if not self.refusals:
+            return replace(self._shortened(), since=since, accepted=self.accepted + 1)
+        if started < self.refused_at:
+            earlier = min(self.earlier_since or started, started)
+            count = self.earlier_accepted + 1
+            return replace(self, earlier_since=earlier, earlier_accepted=count)
+        interval = self.interval
+        if self.earlier_accepted:
+            measured = (started - self.earlier_since) / self.earlier_accepted
+            interval = max(measured, self.refused_interval * CAUTION)
+        learned = replace(self, refusals=0, interval=interval, learned_at=now)
+        return replace(learned, since=since, accepted=self.accepted + 1)
+
+    def _shortened(self) -> "Pace":
+        """With the next requests a little earlier.
+
+        Half as far apart after a second, as long as no interval was too short.
+        """
+        if refused := self.refused_interval:
+            interval = refused + (self.interval - refused) * NEARER
+        else:
+            interval = self.interval * 0.5 ** min(self.interval, 1.0)
+        if interval < SHORTEST_INTERVAL_SECONDS:
+            interval = refused = 0.0
+        return replace(self, interval=interval, refused_interval=refused * DOUBT)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """The rest of a limit by a server's headers, and how much is added in a second.
+
+    As a bucket that fills steadily, which is how OpenAI and Anthropic count.
+    """
+
+    limit: float
+    left: float
+    """Below 0 is what is owed."""
+    seen_at: float
+    added: float
+    full_in: float
+    """Seconds until it is full, from which `added` was found: more are more exact."""
+
+    def left_at(self, now: float) -> float:
+        """How much is left at a time."""
+        return min(self.limit, self.left + (now - self.seen_at) * self.added)
+
+    def wait_for(self, needed: float, now: float) -> float:
+        """Seconds until so much is left, or all that ever is; 0 for over a minute."""
+        missing = min(needed, self.limit) - self.left_at(now)
+        wait = CAUTION * missing / self.added  # clocks differ a little
+        return wait if 0 < wait <= LONGEST_WAIT_SECONDS else 0.0
+
+    def with_rate_of(self, known: "Allowance | None") -> "Allowance":
+        """The allowance with the rate that was known, where that is more exact."""
+        if not known or known.limit != self.limit or known.full_in < self.full_in:
+            return self
+        return replace(self, added=known.added, full_in=known.full_in)
+
+    def without(self, used: float, now: float) -> "Allowance":
+        """The rest after a request."""
+        return replace(self, left=self.left_at(now) - used, seen_at=now)
+
+
+class SharedPace(Protocol):
+    """A pace that processes share, kept in a store."""
+
+    def change(self, change: Callable[[Pace], Pace]) -> Pace:
+        """Replace the pace in one transaction; raises StoreError."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    at: float
+    model: str
+    tokens: int
+
+
+class Limiter:
+    """Holds requests to one server back, so that it need not refuse them.
+
+    Safe for several threads.
+    """
+
+    def __init__(
+        self, address: str = "", clock: Callable[[], float] | None = None
+    ) -> None:
+        """`clock` tells the time in seconds, in all processes alike."""
+        self.now = clock or _steady_clock()
+        self._address = address
+        self._lock = threading.Lock()
+        self._pace = Pace()
+        self._shared: SharedPace | None = None
+        self._shared_again_at = 0.0
+        self._unshared: list[float] = []
+        """When requests started whose answers the shared pace does not know yet."""
+        self._allowances: dict[tuple[str, str], Allowance] = {}
+        self._starts: deque[_Start] = deque(maxlen=MOST_STARTS)
+
+    def share(self, pace_of: Callable[[str], SharedPace]) -> None:
+        """Keep the pace that processes share for an address, from now on."""
+        with self._lock:
+            if self._shared is None:
+                self._shared = pace_of(self._address)
+                self._change(lambda known: known)
+
+    @property
+    def counts_tokens(self) -> bool:
+        """True if the server tells how many tokens are left."""
+        return any(name != "requests" for _, name in self._allowances)
+
+    def start(self, model: str = "", tokens: int = 0) -> float:
+        """Start a request now, or return the seconds to wait before asking again."""
+        with self._lock:
+            now = self.now()
+            if self._pace.is_forgotten(now):
+                self._pace = Pace()
+            wait = max(self._pace.next_start - now, self._wait_for(model, tokens, now))
+            if wait > 0:
+                return wait
+            if self._pace.is_limited and self._shared is not None:
+                wait = self._started_with_others(now)
+            else:
+                self._pace = replace(self._pace, last_start=now)
+            if wait <= 0:
+                self._use(model, tokens, now)
+            return wait
+
+    def refused(self, started: float, wait_seconds: float | None) -> None:
+        """Learn from a refusal of a request for too many requests."""
+        with self._lock:
+            now, was_limited = self.now(), self._pace.is_limited
+
+            def learned(pace: Pace) -> Pace:
+                if pace.is_limited and not was_limited:
+                    return pace  # other processes know more
+                return pace.after_refusal(now, started, wait_seconds)
+
+            self._change(learned)
+
+    def observe(
+        self, headers: Mapping[str, str], started: float, model: str = ""
+    ) -> None:
+        """Learn from an answer and its headers: how much is left, and until when."""
+        with self._lock:
+            now = self.now()
+            if self._shared is not None and self._pace.is_limited:
+                self._unshared.append(started)  # else it would undo what others changed
+            else:
+                self._pace = self._pace.after_answer(now, started)
+            found = allowances(headers, started)
+            for name, each in found.items():
+                allowance = each.with_rate_of(self._allowances.get((model, name)))
+                later = (e for e in self._starts if e.at > started and e.model == model)
+                used = sum(_needed(name, each.tokens) for each in later)
+                self._allowances[model, name] = allowance.without(used, now)
+            wait = None if found else reset_after(headers)
+            if wait is not None and wait <= LONGEST_WAIT_SECONDS:
+                self._pace = self._pace.blocked(now + wait)
+
+    def _wait_for(self, model: str, tokens: int, now: float) -> float:
+        waits = (
+            allowance.wait_for(_needed(name, tokens), now)
+            for (of, name), allowance in self._allowances.items()
+            if of == model
+        )
+        return max(waits, default=0.0)
+
+    def _use(self, model: str, tokens: int, now: float) -> None:
+        if not self._allowances:
+            return
+        self._starts.append(_Start(now, model, tokens))
+        for (of, name), allowance in self._allowances.items():
+            if of == model:
+                used = _needed(name, tokens)
+                self._allowances[of, name] = allowance.without(used, now)
+
+    def _started_with_others(self, now: float) -> float:
+        """Start a request unless another process has; returns the seconds to wait."""
+        waits: list[float] = []
+
+        def started(pace: Pace) -> Pace:
+            waits.append(pace.next_start - now)
+            return pace if waits[-1] > 0 else replace(pace, last_start=now)
+
+        self._change(started)
+        return waits[-1]
+
+    def _change(self, change: Callable[[Pace], Pace]) -> None:
+        """Change the shared pace, with what was answered since; or else one's own."""
+        now, own, answered = self.now(), self._pace, self._unshared
+
+        def changed(shared: Pace) -> Pace:
+            is_known = shared.learned_at and not shared.is_forgotten(now)
+            is_old = not is_known or shared.learned_at < own.learned_at
+            pace = own if is_old else shared
+            for started in answered:
+                pace = pace.after_answer(now, started)
+            return change(pace)
+
+        if self._shared is not None and now >= self._shared_again_at:
+            try:
+                self._pace = self._shared.change(changed)
+            except StoreError as error:
+                logger.debug("the pace of requests isn't shared: %s", error)
+                self._shared_again_at = now + UNSHARED_SECONDS
+            else:
+                self._unshared = []
+                return
+        self._pace, self._unshared = changed(own), []
+
+
+def _steady_clock() -> Callable[[], float]:
+    """The time of day as it is now, which never jumps later."""
+    origin = time.time() - time.monotonic()
+    return lambda: origin + time.monotonic()
+
+
+def _needed(name: str, tokens: int) -> float:
+    """A request's part of an allowance; the length of its answer is not known."""
+    return tokens if name in ("tokens", "input-tokens") else 1
+
+
+@cache
+def limiter_of(address: str) -> Limiter:
+    """The limiter of a server; the same for all agents of this process."""
+    return Limiter(address)
+
+
+@runtime_checkable
+class SupportsLimiter(Protocol):
+    """A provider whose server may limit the rate of requests."""
+
+    @property
+    def limiter(self) -> Limiter:
+        """The limiter that all requests to the server share."""
+
+
+def allowances(headers: Mapping[str, str], at: float) -> dict[str, Allowance]:
+    """The rest by name, where the headers also tell how fast it fills again."""
+    found = {}
+    for name in LIMITED:
+        limit, left, reset = _limit_of(headers, name)
+        if limit > left >= 0 and reset > 0:
+            found[name] = Allowance(limit, left, at, (limit - left) / reset, reset)
+    return found
+
+
+def reset_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds until limits with nothing left are reset; None if some is left of all."""
+    resets = [
+        reset
+        for _, left, reset in (_limit_of(headers, name) for name in LIMITED)
+        if left == 0 and reset >= 0
+    ]
+    return max(resets, default=None)
+
+
+def _limit_of(headers: Mapping[str, str], name: str) -> tuple[float, float, float]:
+    """A limit, what is left of it, and seconds until it is full; -1 where unknown.
+
+    Of `x-ratelimit-*` (OpenAI and others) or `anthropic-ratelimit-*`.
+    """
+    others, anthropic = "x-ratelimit-{}-" + name, f"anthropic-ratelimit-{name}-{{}}"
+    form = anthropic if anthropic.format("remaining") in headers else others
+    limit, left = (_number(headers.get(form.format(e), "")) for e in LIMIT_HEADERS)
+    return limit, left, _duration(headers.get(form.format("reset"), ""))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return -1.0
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait by Retry-After, a number or a date, else until a reset."""
+    with suppress(ValueError):
+        return max(0.0, float(headers.get("retry-after-ms", "")) / 1_000)
+    value = headers.get("retry-after", "")
+    with suppress(ValueError):
+        return max(0.0, float(value))
+    with suppress(ValueError):
+        return _seconds_until(parsedate_to_datetime(value))
+    return reset_after(headers)
+
+
+def _duration(text: str) -> float:
+    """Seconds of `6m0s` or `5`, or until a date in ISO 8601; -1 for anything else."""
+    if (found := DURATION.fullmatch(text.strip())) and any(found.groups()):
+        with suppress(ValueError):
+            hours, minutes, seconds, thousandths = (
+                float(n or 0) for n in found.groups()
+            )
+            return hours * 3_600 + minutes * 60 + seconds + thousandths / 1_000
+    with suppress(ValueError):
+        return _seconds_until(datetime.fromisoformat(text))
+    return _number(text)
+
+
+def _seconds_until(moment: datetime) -> float:
+    return max(0.0, (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds())
 
 
 def with_jitter(seconds: float, spread: float) -> float:
@@ -139,63 +562,6 @@ def _started(
     return limiter.now()
 
 
-def read_stream(
-    open_stream: Callable[[], AbstractContextManager[Iterable[Item]]],
-    stop: Flag | None,
-    first_byte_seconds: float | None = None,
-) -> Generator[Item, None, None]:
-    """The items of a blocking stream, read in a thread; raises its errors, or Stopped.
-
-    `first_byte_seconds` is the longest silence before the first item, if that is not
-    the connection's own timeout.
-
-    The caller can leave at any moment, by `stop`, by KeyboardInterrupt or by closing
-    the generator. The connection is then closed, which ends the request on the server.
-    """
-    arrived: queue.SimpleQueue[_Got[Item] | _End] = queue.SimpleQueue()
-    line = Line(first_byte_seconds)
-    threading.Thread(
-        target=_read_all,
-        args=(open_stream, line, arrived),
-        name="nbchat-stream",
-        daemon=True,
-    ).start()
-    message: _Got[Item] | _End | None = None
-    try:
-        while isinstance(message := _next(arrived, stop), _Got):
-            yield message.item
-        if message.error is not None:
-            raise message.error
-    finally:
-        if not isinstance(message, _End):
-            line.cut()
-
-
-def until_stopped(call: Callable[[], Item], stop: Flag | None) -> Item:
-    """The result of a request; raises its errors, or Stopped and closes it."""
-    with closing(read_stream(lambda: nullcontext([call()]), stop)) as results:
-        return next(results)
-
-
-def _read_all(
-    open_stream: Callable[[], AbstractContextManager[Iterable[Item]]],
-    line: Line,
-    arrived: "queue.SimpleQueue[_Got[Item] | _End]",
-) -> None:
-    """Put all items of a stream into the queue, and its end, until the line is cut."""
-    try:
-        with using(line), open_stream() as stream:
-            for item in stream:
-                line.first_byte_seconds, line.received = None, 0
-                if line.is_cut:
-                    return
-                arrived.put(_Got(item))
-    except BaseException as error:  # noqa: BLE001  # raised again by the caller
-        arrived.put(_End(error))
-    else:
-        arrived.put(_End())
-
-
 def _may_retry(error: ProviderError, attempt: int, options: RequestOptions) -> bool:
     is_too_long = (error.retry_after or 0) > LONGEST_WAIT_SECONDS
     usual = RATE_ATTEMPTS if isinstance(error, RateLimited) else ATTEMPTS
@@ -228,27 +594,3 @@ def _pause(seconds: float, stop: Flag | None) -> None:
         time.sleep(seconds)
     elif stop.wait(seconds):
         raise Stopped("Stopped while waiting to try again.")
-
-
-@dataclass(frozen=True, slots=True)
-class _Got(Generic[Item]):
-    item: Item
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """The end of the stream, with the error that caused it if there is one."""
-
-    error: BaseException | None = None
-
-
-def _next(
-    arrived: "queue.SimpleQueue[_Got[Item] | _End]", stop: Flag | None
-) -> _Got[Item] | _End:
-    while True:
-        if stop is not None and stop.is_set():
-            raise Stopped("stopped")
-        try:
-            return arrived.get(timeout=STEP_SECONDS)
-        except queue.Empty:
-            continue

@@ -41,6 +41,7 @@ from nbchat.providers.closable_http import (
     canned_client,
     client_of,
     is_dropped,
+    read_stream,
 )
 from nbchat.providers.endpoint import (
     find_endpoint,
@@ -65,9 +66,8 @@ from nbchat.providers.model_info_from_server import (
     with_listed,
 )
 from nbchat.providers.provider_table import Service
-from nbchat.providers.rate_limits import Limiter, limiter_of
 from nbchat.providers.refused_content import Adaptations, RefusedContent, Trial
-from nbchat.providers.retries import read_stream
+from nbchat.providers.retries import Limiter, limiter_of
 from nbchat.providers.tokens import (
     TokenCounter,
 )

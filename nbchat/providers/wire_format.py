@@ -1,6 +1,7 @@
 """The common part of the wire formats: messages, streams, prompt caching, replies.
 
-Messages are written once, and are valid JSON and UTF-8, whatever the history contains.
+Messages are written once, and are legal to send, valid JSON and UTF-8, whatever the
+history contains: calls are paired, their ids unique, and no reply is empty.
 
 A request is read from the cache up to the last mark that an earlier one has written:
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching,
@@ -11,6 +12,7 @@ import json
 import re
 import threading
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -22,9 +24,15 @@ from uuid import uuid4
 
 import httpx2
 
-from nbchat.conversation.call_arguments import object_text
-from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.entries import Entry, Usage, failed_result
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
+from nbchat.conversation.json_schemas import object_text
+from nbchat.conversation.turns import (
+    INTERRUPTED,
+    MODEL_ROLES,
+    CallMatcher,
+    begins_chat_message,
+)
 from nbchat.errors import ProtocolFault, with_details
 from nbchat.providers.base import (
     Reply,
@@ -34,7 +42,6 @@ from nbchat.providers.base import (
     is_live_context,
     wire_text,
 )
-from nbchat.providers.history_repair import LegalHistory
 from nbchat.providers.model_info import NEWER_OPENAI
 from nbchat.providers.tokens import TokenCounter
 
@@ -384,11 +391,12 @@ def usage_of(report: object) -> Usage:
     if isinstance(report, Usage):
         return report
     fields = _fields(report)
-    if not _first(fields, (*INPUT, *OUTPUT)):
+    rounds = a_list(fields.get("iterations"))
+    if not (rounds or _first(fields, (*INPUT, *OUTPUT))):
         inner = (fields.get(name) for name in WITHIN)
         found = (usage_of(each) for each in inner if each is not None)
         return next(filter(lambda usage: usage.total_tokens, found), Usage())
-    *earlier, last = map(_round, a_list(fields.get("iterations")) or [fields])
+    *earlier, last = map(_round, rounds or [fields])
     dropped = sum(earlier, Usage())  # the server compacted in between
     return replace(dropped + last, dropped_tokens=dropped.total_tokens)
 
@@ -398,8 +406,10 @@ def _round(report: object) -> Usage:
     inside = next(filter(None, (_fields(fields.get(name)) for name in DETAILS)), {})
     output = _first(fields, OUTPUT) + whole(fields.get("thoughts_token_count"))
     cached = whole(fields.get("cached_content_token_count"))
+    has_all = whole(fields.get("prompt_tokens"))  # a proxy may repeat parts beside it
+    beside = 0 if has_all else sum(whole(fields.get(name)) for name in BESIDE)
     return Usage(
-        _first(fields, INPUT) + sum(whole(fields.get(name)) for name in BESIDE),
+        _first(fields, INPUT) + beside,
         output,
         _first({**fields, **inside}, READ) or cached,
         _first({**fields, **inside}, WRITTEN),
@@ -425,3 +435,117 @@ def _snake(name: str) -> str:
 
 def _first(fields: Json, names: Iterable[str]) -> int:
     return next((n for name in names if (n := whole(fields.get(name)))), 0)
+
+
+LONGEST_ID = 40
+"""Characters of a call id: OpenAI refuses more, other servers make longer ones."""
+
+NUMBER_LENGTH = 8
+"""Characters reserved for the number that makes an id unique."""
+
+DEFAULT_ID = "call"
+"""For calls whose server gave no id."""
+
+
+def legal(history: Iterable[Entry]) -> list[Entry]:
+    """A history that any server accepts; the transcript stays as it is."""
+    return list(LegalHistory().update(list(history)))
+
+
+def wire_name(text: str) -> str:
+    """An id or tool name in the characters that all APIs allow; others become `_`."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", text)
+
+
+class LegalHistory:
+    """The legal form of a growing history; only new entries are processed.
+
+    Each call gets a unique id and is followed by its result: a late result is moved up,
+    a missing one is replaced by one that says "interrupted". Results without a call and
+    model messages without text or calls are omitted.
+    """
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def update(self, history: Sequence[Entry]) -> tuple[Entry, ...]:
+        """The legal form of a history; starts over unless it continues the last one."""
+        if list(history[: len(self._seen)]) != self._seen:
+            self._reset()
+        try:
+            for entry in history[len(self._seen) :]:
+                self._add(entry)
+        except BaseException:  # KeyboardInterrupt may come in the middle of an entry
+            self._reset()
+            raise
+        return (*self._legal, *self._message_with_results())
+
+    def _reset(self) -> None:
+        self._seen: list[Entry] = []
+        self._legal: list[Entry] = []
+        self._message: list[Entry] = []
+        self._results: dict[int, Entry] = {}
+        self._abandoned: dict[int, int] = {}
+        self._matcher = CallMatcher()
+        self._ids = _UniqueIds()
+
+    def _add(self, entry: Entry) -> None:
+        index = len(self._seen)
+        if begins_chat_message(entry, self._seen[-1] if self._seen else None):
+            self._end_message()
+        self._seen.append(entry)
+        call_index = self._matcher.match(entry)
+        if call_index is not None:
+            self._add_result(call_index, entry)
+        elif entry.is_call:
+            call = _with_id(entry, self._ids.unique(entry.tool_id))
+            self._message.append(call)
+            self._results[index] = failed_result(call, INTERRUPTED)
+        elif entry.role in MODEL_ROLES:
+            self._message.append(entry)
+        elif entry.role != "tool":
+            self._legal.append(entry)
+
+    def _add_result(self, call_index: int, result: Entry) -> None:
+        """Replace the result that said "interrupted"."""
+        if call_index in self._results:
+            assumed = self._results[call_index]
+            self._results[call_index] = _with_id(result, assumed.tool_id)
+        else:
+            at = self._abandoned.pop(call_index)
+            self._legal[at] = _with_id(result, self._legal[at].tool_id)
+
+    def _end_message(self) -> None:
+        self._legal += self._message_with_results()
+        first = len(self._legal) - len(self._results)
+        self._abandoned |= {index: first + n for n, index in enumerate(self._results)}
+        self._message, self._results = [], {}
+
+    def _message_with_results(self) -> list[Entry]:
+        has_content = any(
+            entry.is_call or (entry.is_answer and entry.content.strip())
+            for entry in self._message
+        )
+        return [*self._message, *self._results.values()] if has_content else []
+
+
+class _UniqueIds:
+    """Gives each call an id that all APIs accept: unique, not empty, not too long."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._last_number: dict[str, int] = defaultdict(lambda: 1)
+
+    def unique(self, tool_id: str) -> str:
+        """The id itself the first time, one with a number after that."""
+        name = tool_id[:LONGEST_ID] or DEFAULT_ID
+        stem = name[: LONGEST_ID - NUMBER_LENGTH]
+        while (written := wire_name(name)) in self._taken:
+            self._last_number[wire_name(stem)] += 1
+            name = f"{stem}_{self._last_number[wire_name(stem)]}"
+        self._taken.add(written)
+        return name
+
+
+def _with_id(entry: Entry, tool_id: str) -> Entry:
+    return entry if entry.tool_id == tool_id else entry._replace(tool_id=tool_id)

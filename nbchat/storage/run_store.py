@@ -31,7 +31,7 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.session import Session
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
-from nbchat.providers.rate_limits import Pace
+from nbchat.providers.retries import Pace
 from nbchat.storage.autosave import (
     BROKEN_STORE_SECONDS,
     FLUSH_SECONDS,

@@ -35,7 +35,7 @@ from nbchat.errors import (
     Stopped,
     StoreError,
 )
-from nbchat.providers.history_repair import legal
+from nbchat.providers.wire_format import legal
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 
 STORY = "The customer asks about an order and its parcel. " * 20

@@ -20,9 +20,8 @@ from nbchat.providers import gemini as gemini_wire
 from nbchat.providers import openai_chat as openai_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
-from nbchat.providers.history_repair import legal
 from nbchat.providers.openai_chat import OpenAIProvider
-from nbchat.providers.wire_format import WireFormat, WireMessages
+from nbchat.providers.wire_format import WireFormat, WireMessages, legal
 from nbchat.testing import ScriptedProvider, says
 
 DIALECTS = {"openai": OpenAIDialect(), "anthropic": AnthropicDialect()}

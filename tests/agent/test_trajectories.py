@@ -16,8 +16,8 @@ from nbchat.errors import RequestRefused
 from nbchat.providers import anthropic as anthropic_wire
 from nbchat.providers import openai_chat as openai_wire
 from nbchat.providers.base import Request
-from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import ModelInfo
+from nbchat.providers.wire_format import legal
 from nbchat.testing import Line, ScriptedProvider, fails, says
 
 TRAJECTORIES = read_trajectories()

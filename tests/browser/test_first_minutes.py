@@ -254,7 +254,7 @@ def test_what_is_pasted_is_none_of_the_persons_own_words(
     monkeypatch.chdir(tmp_path)
     notebook = open_panel_page(
         ATTACHING,
-        "from nbchat.compaction.memory.rules import own_words\n"
+        "from nbchat.compaction.memory.words import own_words\n"
         "print(own_words(agent.session.transcript[0]))",
     )
     panel = notebook.run(0).locator(".nbc")

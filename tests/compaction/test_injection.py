@@ -7,7 +7,7 @@ from injections import ORDERS, PLACES, cases
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.memory.rules import rules_in_force
+from nbchat.compaction.memory.words import rules_in_force
 from nbchat.compaction.policies import PRESETS
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import prompt_entry

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import pytest
 
-from nbchat.conversation.call_arguments import fitted, object_text
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.json_schemas import fitted, object_text
 from nbchat.conversation.tools import Tool, run_tool, tool
 
 

@@ -45,8 +45,7 @@ from nbchat.providers import anthropic as anthropic_wire
 from nbchat.providers import openai_chat as openai_wire
 from nbchat.providers import openai_responses as responses_wire
 from nbchat.providers.base import Request
-from nbchat.providers.history_repair import legal
-from nbchat.providers.wire_format import WireMessages
+from nbchat.providers.wire_format import WireMessages, legal
 from nbchat.storage.export import FORMATS, exported, imported
 from nbchat.storage.import_checks import checked, claims, without_claims
 from nbchat.testing import ScriptedProvider, says

@@ -30,9 +30,8 @@ from nbchat.providers import openai_chat as openai_wire
 from nbchat.providers import openai_responses as responses_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
-from nbchat.providers.history_repair import LegalHistory, legal, wire_name
 from nbchat.providers.openai_chat import OpenAIProvider
-from nbchat.providers.wire_format import WireMessages
+from nbchat.providers.wire_format import LegalHistory, WireMessages, legal, wire_name
 from nbchat.storage.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, says

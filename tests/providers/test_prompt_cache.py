@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fault_server import AnthropicDialect, Response, sse
 from openai_rules import OpenAIServer
-from provider_kit import HELLO, KEY, at_home, drained, provider_at, reply_of, sent_body
+from provider_kit import HELLO, KEY, at_home, provider_at, reply_of, sent_body
 from wire_rules import anthropic_cache_faults
 
 from nbchat.agent.agent import Agent
@@ -19,7 +19,7 @@ from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request, wire_text
 from nbchat.providers.model_info import model_info
 from nbchat.providers.openai_responses import ResponsesProvider
-from nbchat.testing import ScriptedProvider, calls, says
+from nbchat.testing import ScriptedProvider, says
 
 SUMMARY = Entry("summary", "<summary>\nWhat happened.\n</summary>")
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -195,84 +195,3 @@ def test_a_compaction_breaks_the_cache_once_and_that_is_no_loss():
     agent.engine.tracker.recount(agent.session)  # as after a compaction
     agent.ask("Three?")
     assert loss_of(agent) == ()
-
-
-def test_anthropic_is_asked_why_and_its_reason_is_shown(server):
-    wire = AnthropicDialect()
-    reason = {"type": "tools_changed", "cache_missed_input_tokens": 41_000}
-
-    def said(usage: dict[str, int], **more: Any) -> Response:
-        whole = wire.text("ok", usage=None)
-        message = {"id": "msg_1", "usage": {"output_tokens": 1, **usage}, **more}
-        start = {"type": "message_start", "message": message}
-        return Response((sse(start, "message_start"), *whole.events[1:]))
-
-    server.script(
-        said({"input_tokens": 10, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 41_000}),
-        said(
-            {"input_tokens": 10, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 41_500},
-            diagnostics={"cache_miss_reason": reason},
-        ),
-    )  # fmt: skip
-    made = at_home(AnthropicProvider, server.url)
-    provider = made("claude-haiku-5-5", api_key=lambda: KEY, window=200_000)
-    agent = Agent(provider)
-    agent.ask("One?")
-    agent.ask("Two?")
-    asked = [request.body["diagnostics"] for request in server.requests]
-    assert asked == [{"previous_message_id": None}, {"previous_message_id": "msg_1"}]
-    assert loss_of(agent) == ("cache lost: 41,000 tokens, tools changed",)
-
-
-def test_a_server_that_knows_no_diagnostics_is_asked_without(server):
-    words = "diagnostics: Extra inputs are not permitted"
-    refusal = {
-        "type": "error",
-        "error": {"type": "invalid_request_error", "message": words},
-    }
-    server.script(
-        Response((str(refusal).replace("'", '"').encode(),), 400, {"Content-Type": "application/json"}),
-        AnthropicDialect().text("ok"),
-    )  # fmt: skip
-    made = at_home(AnthropicProvider, server.url)
-    _, reply = drained(made("claude-x", api_key=lambda: KEY).stream(HELLO))
-    assert reply.text == "ok"
-    assert "diagnostics" not in server.requests[-1].body
-
-
-def test_auto_compacts_by_the_lifetime_that_is_set():
-    def is_cold(**options: Any) -> bool:
-        agent, now = agent_and_clock(CACHED, **options)
-        agent.ask("One?")
-        now[0] = 600.0
-        return agent.engine.tracker._is_cold
-
-    assert is_cold()
-    assert not is_cold(cache_lifetime="1h")
-
-
-def test_a_call_and_its_result_stay_in_one_cached_prefix():
-    """Within a tool loop each request begins with the whole one before it."""
-    agent = Agent(ScriptedProvider(calls("add", a=1, b=2), says("3")), tools=[add])
-    agent.ask("Add.")
-    first, second = agent.provider.requests  # type: ignore[attr-defined]
-    assert second.history[: len(first.history)] == first.history
-
-
-@pytest.mark.parametrize("kind", ["anthropic", "openai"])
-def test_what_a_request_ends_with_leaves_its_beginning_as_it_was(server, kind):
-    provider = provider_at(server, kind)
-    first = sent_body(server, provider, replace(LONG, live="<notebook_now>\n1"))
-    more = (*LONG.history, Entry("assistant", "3."), Entry("user", "More."))
-    second = sent_body(
-        server, provider, replace(LONG, history=more, live="<notebook_now>\n2")
-    )
-    for body, live in ((first, 1), (second, 2)):
-        text = str(body["messages"][-1])
-        assert f"<notebook_now>\\n{live}" in text
-        assert "cache_control" not in text.partition("<notebook_now>")[2]
-    kept = str(first["messages"]).partition("<notebook_now>")[0]
-    unmarked = str(second["messages"]).replace(f", {str(MARK)[1:-1]}", "")
-    beginning = kept.replace(f", {str(MARK)[1:-1]}", "").rpartition("3")[0]
-    assert beginning
-    assert unmarked.startswith(beginning)

@@ -83,12 +83,12 @@ from nbchat.providers.closable_http import canned_client
 from nbchat.providers.connect import connect
 from nbchat.providers.error_mapping import refusal_in
 from nbchat.providers.gemini import GeminiProvider
-from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import model_info
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.retries import stream_with_retries
 from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.providers.tokens import CHARACTERS, SPARE_SIZES
+from nbchat.providers.wire_format import legal
 
 
 @tool

@@ -37,14 +37,14 @@ from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.openai_responses import ResponsesProvider
-from nbchat.providers.rate_limits import (
+from nbchat.providers.retries import (
     Limiter,
     Pace,
     limiter_of,
     reset_after,
     retry_after,
+    stream_with_retries,
 )
-from nbchat.providers.retries import stream_with_retries
 from nbchat.storage.run_store import Store
 
 WIRE = OpenAIDialect()

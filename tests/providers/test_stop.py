@@ -25,11 +25,10 @@ from nbchat.conversation.events import TurnFinished
 from nbchat.errors import Stopped
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
-from nbchat.providers.closable_http import Line, using
+from nbchat.providers.closable_http import Line, until_stopped, using
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.openai_responses import ResponsesProvider
-from nbchat.providers.retries import until_stopped
 
 WITHIN_SECONDS = 0.3
 HELLO = Request((Entry("user", "Hello"),))

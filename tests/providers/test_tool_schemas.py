@@ -13,7 +13,7 @@ from refusing_server import Json, RefusingServer, Rule
 from nbchat.agent.agent import Agent
 from nbchat.conversation.events import ContentLeftOut
 from nbchat.conversation.tools import Tool, tool
-from nbchat.providers.tool_schemas import adapted
+from nbchat.providers.refused_content import adapted
 
 WIRES = ["openai", "responses", "gemini", "anthropic"]
 NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")

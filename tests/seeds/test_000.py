@@ -58,10 +58,10 @@ from nbchat.providers import anthropic as anthropic_wire
 from nbchat.providers import openai_chat as openai_wire
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
-from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import ModelInfo, model_info
 from nbchat.providers.retries import _wait_seconds
 from nbchat.providers.tokens import CHARACTERS, ENTRY_OVERHEAD, TokenCounter
+from nbchat.providers.wire_format import legal
 from nbchat.rendering.banners import WITHOUT_MODEL, compaction_text
 from nbchat.storage.factory import autosave_of, build_agent, build_engine
 from nbchat.storage.store import SessionStore

@@ -21,13 +21,13 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from nbchat.compaction.memory.lines import NAME_LENGTH, Call, Line, Source
-from nbchat.compaction.memory.result_tables import (
+from nbchat.compaction.results import (
     Node,
+    Number,
     Siblings,
     is_id,
     siblings_in,
 )
-from nbchat.compaction.results import Number
 from nbchat.conversation.entries import Fact
 from nbchat.conversation.search_index import TOOL_NAME as RECALL
 

@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from nbchat.compaction.memory.result_tables import Node, read_result
-from nbchat.compaction.results import ends_in_failure, reports_failure
+from nbchat.compaction.results import (
+    Node,
+    ends_in_failure,
+    read_result,
+    reports_failure,
+)
 from nbchat.conversation.entries import Fact
 
 NAME_LENGTH = 200

@@ -21,8 +21,7 @@ from nbchat.compaction.memory.calls import Calls, is_look_up
 from nbchat.compaction.memory.lines import Call, Line, Uses, fitting, shown
 from nbchat.compaction.memory.newest import exchange_lines, newest_lines, older_answers
 from nbchat.compaction.memory.records import MOST_RECORDS, Record, Records
-from nbchat.compaction.memory.rules import rule_lines
-from nbchat.compaction.memory.words import Words
+from nbchat.compaction.memory.words import Words, rule_lines
 from nbchat.compaction.memory.work import ERROR, PLACES, Work
 from nbchat.compaction.results import Number, parsed, written
 from nbchat.compaction.shortening import shorten_to_tokens, within

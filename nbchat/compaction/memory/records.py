@@ -36,15 +36,16 @@ from nbchat.compaction.memory.calls import (
     written_arguments,
 )
 from nbchat.compaction.memory.lines import Call, Line, Source
-from nbchat.compaction.memory.result_tables import (
+from nbchat.compaction.results import (
     KEY,
     Node,
+    Number,
     Siblings,
     is_id,
     siblings_in,
     with_key,
+    written,
 )
-from nbchat.compaction.results import Number, written
 from nbchat.conversation.entries import Fact
 from nbchat.conversation.search_index import TOOL_NAME as RECALL
 from nbchat.conversation.tools import Tool, argument_names

@@ -19,10 +19,11 @@ from threading import Event as Flag
 from typing import TypeVar
 
 from nbchat.compaction.policies import Shape, ShapeChoice
-from nbchat.compaction.summarizer.fact_check import Sources, check_facts
 from nbchat.compaction.summarizer.prompts import SAMPLE, Assignment, instruction
 from nbchat.compaction.summarizer.reply_validation import (
     LONG_CONVERSATION,
+    Sources,
+    check_facts,
     check_summary,
     read_summary,
 )

@@ -21,7 +21,7 @@ from nbchat.agent.mcp import ServerState, tool_line
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.attachments.short_repr import comes_from
 from nbchat.compaction.plan import Plan
-from nbchat.compaction.summarizer.fact_check import is_marked
+from nbchat.compaction.summarizer.reply_validation import is_marked
 from nbchat.compaction.summary_format import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import context_usage
 from nbchat.config.api_keys import KEY_VARIABLES, Place

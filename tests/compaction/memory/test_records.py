@@ -16,8 +16,7 @@ from generated_shapes import ShapedTranscripts
 from nbchat.compaction.memory.calls import Calls, is_look_up
 from nbchat.compaction.memory.lines import Call, Line, shown
 from nbchat.compaction.memory.records import MOST_RECORDS, Record, Records
-from nbchat.compaction.memory.result_tables import KEY, read_result
-from nbchat.compaction.results import parsed
+from nbchat.compaction.results import KEY, parsed, read_result
 from nbchat.conversation.entries import Entry, Fact
 from nbchat.conversation.tools import tool
 from nbchat.conversation.turns import calls_by_result

@@ -6,7 +6,7 @@ import time
 import pandas as pd
 import pytest
 
-from nbchat.compaction.memory.result_tables import (
+from nbchat.compaction.results import (
     KEY,
     LONGEST_RESULT,
     is_id,

@@ -1,6 +1,6 @@
 import pytest
 
-from nbchat.compaction.memory.rules import own_words, rules_in_force
+from nbchat.compaction.memory.words import own_words, rules_in_force
 from nbchat.conversation.entries import Entry, Rule
 from nbchat.conversation.pastes import prompt_entry
 

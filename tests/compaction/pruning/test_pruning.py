@@ -7,8 +7,7 @@ from cpu_time import CpuTime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbchat.compaction.pruning.json_outline import outline
-from nbchat.compaction.pruning.output_kinds import ANSWER_TOKENS, shortened
+from nbchat.compaction.pruning.output_kinds import ANSWER_TOKENS, outline, shortened
 from nbchat.providers.tokens import TokenCounter
 
 pytestmark = pytest.mark.usefixtures("garbage_kept")

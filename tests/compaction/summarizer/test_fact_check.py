@@ -7,7 +7,11 @@ from cpu_time import CpuTime
 from honest_stories import STORIES
 from trajectories import read_trajectories
 
-from nbchat.compaction.summarizer.fact_check import FactCheck, Sources, check_facts
+from nbchat.compaction.summarizer.reply_validation import (
+    FactCheck,
+    Sources,
+    check_facts,
+)
 from nbchat.compaction.summary_format import summary_entry
 from nbchat.conversation.entries import Entry
 
