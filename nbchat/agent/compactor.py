@@ -30,7 +30,7 @@ from nbchat.errors import (
     NbchatError,
     Stopped,
 )
-from nbchat.providers.base import NoticesTruncation, Reply, Request
+from nbchat.providers.base import Reply, Request, ServedProvider
 from nbchat.providers.closable_http import until_stopped
 
 if TYPE_CHECKING:
@@ -393,7 +393,7 @@ class Compactor:
     def _use_smaller_window(self) -> None:
         """Use the window that a server has shown by cutting a request."""
         provider, tracker = self._agent.provider, self._agent.engine.tracker
-        cut = provider.truncated_at if isinstance(provider, NoticesTruncation) else None
+        cut = provider.truncated_at if isinstance(provider, ServedProvider) else None
         window = tracker.info.window
         if cut is None or (window is not None and window <= cut):
             return

@@ -18,7 +18,7 @@ from nbchat.conversation.search_index import TOOL_NAME
 from nbchat.conversation.session import Session, check_pin
 from nbchat.conversation.tools import Tool, as_tools, tool
 from nbchat.errors import ConfigError, NbchatError
-from nbchat.providers.base import SupportsSiblings, fixed_tokens
+from nbchat.providers.base import ServedProvider, fixed_tokens
 
 if TYPE_CHECKING:
     from nbchat.agent.agent import Agent
@@ -34,11 +34,8 @@ LEAST_THRESHOLD = 1_000
 
 _PROMISE = re.compile(r"; recall\(\d{1,20}\) returns them(?=\])")
 _PROMISE_OF_FACTS = re.compile(
-    r"(?<= not shown here); recall finds it(?=\)$)"
-    r"|(?<= more not shown); recall \d[^\n;)]{0,60}(?=\)?$)",  # of older versions
-    re.MULTILINE,
+    r"(?<= not shown here); recall finds it(?=\)$)", re.MULTILINE
 )
-_SAME = re.compile(r"\[same as recall\(\d{1,20}\)\]")
 
 CHECKPOINT_TOOL = "checkpoint"
 
@@ -194,7 +191,7 @@ class ContextTools:
         threshold = self._agent.engine.tracker.limits.threshold
         if threshold is not None and threshold < LEAST_THRESHOLD:
             return False
-        if isinstance(provider, SupportsSiblings) and provider.host in RECALLING_HOSTS:
+        if isinstance(provider, ServedProvider) and provider.host in RECALLING_HOSTS:
             return True
         hides = not all(record.is_exclusion for record in records)
         return bool(self.own) and hides
@@ -238,6 +235,4 @@ def without_promise(entry: Entry) -> Entry:
     if entry.role != "tool" or "recall(" not in entry.content[-200:]:
         return entry
     text, newline, note = entry.content.rpartition("\n")
-    note = _PROMISE.sub("", note)
-    text = _SAME.sub("[same as a later output]", text) if "recall(" in text else text
-    return entry._replace(content=f"{text}{newline}{note}")
+    return entry._replace(content=f"{text}{newline}{_PROMISE.sub('', note)}")

@@ -52,7 +52,8 @@ from nbchat.errors import (
     StoreError,
     UnknownModel,
 )
-from nbchat.providers.retries import SharedPace, SupportsLimiter, with_jitter
+from nbchat.providers.base import ServedProvider
+from nbchat.providers.retries import SharedPace, with_jitter
 
 MakeAgent = Agent | Callable[..., Agent]
 
@@ -580,7 +581,7 @@ def _agent_of(task: RowTask) -> Agent:
         session, session_id=task.session_id, model=agent.provider.name
     )
     agent.switch(session, autosave)
-    if isinstance(agent.provider, SupportsLimiter):
+    if isinstance(agent.provider, ServedProvider):
         agent.provider.limiter.share(plan.store.shared_pace)
     return agent
 

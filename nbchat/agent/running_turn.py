@@ -23,7 +23,7 @@ from inspect import GEN_CLOSED, GEN_CREATED, getgeneratorstate
 from threading import Condition
 from threading import Event as Flag
 from time import monotonic
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 from weakref import finalize
 
 from nbchat.agent.budget import Meter
@@ -44,6 +44,9 @@ from nbchat.conversation.session import Session
 from nbchat.conversation.tools import CALLERS_LOOP
 from nbchat.errors import NbchatError
 from nbchat.rendering.markdown import markdown_html
+
+if TYPE_CHECKING:
+    from nbchat.agent.agent import Agent
 
 STOP_NOTES: dict[StopReason, str] = {
     "max_tokens": "The answer was cut off at the output limit.",
@@ -72,7 +75,7 @@ Result = TypeVar("Result")
 
 Given = ParamSpec("Given")
 
-Owner = TypeVar("Owner", bound="RunsTurns")
+Owner = TypeVar("Owner", bound="Agent")
 
 
 class Answer(str):
@@ -456,13 +459,6 @@ class LoopThread:
 
         self._inbox.put(run)
         return future
-
-
-class RunsTurns(Protocol):
-    """An agent, as its async methods need it."""
-
-    def wake(self) -> None:
-        """Have waiting threads check their stop again."""
 
 
 def async_twin(

@@ -41,7 +41,7 @@ from nbchat.config.settings import (
     unknown_setting,
 )
 from nbchat.errors import ConfigError, NbchatError
-from nbchat.providers.base import Provider, SupportsSiblings
+from nbchat.providers.base import Provider, ServedProvider
 from nbchat.providers.connect import EMBEDDED_MODEL, Unconnected, default_model
 from nbchat.providers.endpoint import is_encrypted, server_of
 from nbchat.providers.provider_table import KINDS
@@ -428,7 +428,7 @@ def _apply_summary_writer(agent: Agent, config: NbChat, name: str) -> None:
 
 def _apply_window(agent: Agent, config: NbChat, _name: str) -> None:
     provider, window = agent.provider, config.window
-    if window is None and isinstance(provider, SupportsSiblings):
+    if window is None and isinstance(provider, ServedProvider):
         # A new one: the old one may have been made with a window.
         provider = provider.sibling(provider.name.partition(":")[2])
     agent.use(provider, window=window)
@@ -454,7 +454,7 @@ def _apply_tokenizer(agent: Agent, config: NbChat, _name: str) -> None:
 def _apply_base_url(agent: Agent, config: NbChat, _name: str) -> None:
     """Reach the chat's models at another address, if they are of its provider."""
     provider, kind = agent.provider, kind_of(config.model or default_model())
-    if kind == kind_of(provider.name) and isinstance(provider, SupportsSiblings):
+    if kind == kind_of(provider.name) and isinstance(provider, ServedProvider):
         url, window = config.base_url, config.window
         agent.use(connected(config, provider.name, base_url=url, window=window))
     for name in SUMMARY_WRITERS:

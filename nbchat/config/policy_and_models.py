@@ -16,7 +16,7 @@ from nbchat.config.layers import CHOICE, is_locked, refuse_locked, settings
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.conversation.live_variables import reader
 from nbchat.errors import ConfigError
-from nbchat.providers.base import Provider, RequestOptions, SupportsSiblings, checked
+from nbchat.providers.base import Provider, RequestOptions, ServedProvider, checked
 from nbchat.providers.connect import DEFAULT_MODELS, connect, default_model
 from nbchat.providers.endpoint import ReadKey, server_of
 from nbchat.providers.tokens import CHARACTERS
@@ -217,7 +217,7 @@ def connect_as(
     if is_locked("base_url"):
         return connected(config, name, base_url=config.base_url, window=window)
     is_same_kind = kind == kind_of(current.name)
-    if model and is_same_kind and isinstance(current, SupportsSiblings):
+    if model and is_same_kind and isinstance(current, ServedProvider):
         return current.sibling(model, window=window)
     return connected(config, name, base_url=address_of(config, name), window=window)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import chain, islice
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.search_index import (
@@ -21,6 +21,9 @@ from nbchat.conversation.search_index import (
     words_of,
 )
 from nbchat.conversation.turns import call_pairs
+
+if TYPE_CHECKING:
+    from nbchat.conversation.session import Session
 
 MOST_RESULTS = 10
 """Passages that a search for words returns."""
@@ -201,19 +204,8 @@ def ranked(entries: Sequence[Entry], query: str, *, index: SearchIndex) -> list[
     return [match.position for match in matches] or [*_containing(entries, phrase)]
 
 
-class Searchable(Protocol):
-    """A conversation that can be searched: a session."""
-
-    @property
-    def hidden_positions(self) -> Collection[int]:
-        """Indices of entries that the model sees shortened or not at all."""
-
-    def recall_hidden(self, query: str) -> SearchResults:
-        """Search what the model may see but does not see now."""
-
-
 def recall_tool(
-    conversation: Callable[[], Searchable], *, count: Count = estimate_tokens
+    conversation: Callable[[], "Session"], *, count: Count = estimate_tokens
 ) -> Callable[[str], str]:
     """A tool that lets a model search what left its context.
 

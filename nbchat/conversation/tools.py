@@ -134,7 +134,7 @@ class Tool:
         options = (self.name, self.description, *self._options)
         if _found(module, name) is self:
             return _found, (module, name)
-        return _remade, (self.function, *options)
+        return _made, (self.function, *options)
 
     @property
     def _options(self) -> tuple[object, ...]:
@@ -178,16 +178,10 @@ def tool(
     repeated, so a call whose result a crash has lost runs again. Raises ConfigError for
     what cannot be a tool.
     """
-    make = partial(
-        _made,
-        name=name,
-        description=description,
-        read_only=read_only,
-        timeout_seconds=timeout_seconds,
-        parallel=parallel,
-        idempotent=idempotent,
-    )
-    return make if function is None else make(function)
+    options = read_only, timeout_seconds, parallel, idempotent
+    if function is None:
+        return lambda given: _made(given, name, description, *options)
+    return _made(function, name, description, *options)
 
 
 def as_tools(functions: Iterable[Function]) -> tuple[Tool, ...]:
@@ -311,31 +305,13 @@ def key_of(session_id: str, call: Entry, repetition: int) -> str:
     return sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def _made(
-    function: Function,
-    *,
-    name: str,
-    description: str,
-    read_only: bool | None,
-    timeout_seconds: float | None,
-    parallel: bool,
-    idempotent: bool,
-) -> Tool:
+def _made(function: Function, name: str, description: str, *options: Any) -> Tool:
+    """A tool; `options` are those that a `Tool` has after its arguments."""
     if isinstance(function, Tool):
         return function
     name = name or _name_of(function)
     said, schema, adapter = _read(function, name)
-    return Tool(
-        name,
-        description or said or name,
-        schema,
-        function,
-        adapter,
-        read_only,
-        timeout_seconds,
-        parallel,
-        idempotent,
-    )
+    return Tool(name, description or said or name, schema, function, adapter, *options)
 
 
 _Signature = tuple[str, dict[str, Any], TypeAdapter[dict[str, Any]]]
@@ -464,19 +440,6 @@ def _found(module: str, name: str) -> object:
     for part in name.split("."):
         found = getattr(found, part, None)
     return found
-
-
-def _remade(function: Function, name: str, description: str, *options: Any) -> Tool:
-    read_only, timeout_seconds, parallel, idempotent = options
-    return _made(
-        function,
-        name=name,
-        description=description,
-        read_only=read_only,
-        timeout_seconds=timeout_seconds,
-        parallel=parallel,
-        idempotent=idempotent,
-    )
 
 
 class ToolTimeout(NbchatError):

@@ -9,7 +9,14 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
-from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    TypedDict,
+    runtime_checkable,
+)
 
 from nbchat.conversation.entries import REQUESTED, Entry, Usage
 from nbchat.conversation.events import Delta
@@ -23,6 +30,9 @@ from nbchat.providers.tokens import (
     most_tokens,
     most_tokens_of,
 )
+
+if TYPE_CHECKING:
+    from nbchat.providers.retries import Limiter
 
 logger = logging.getLogger(__name__)
 
@@ -231,21 +241,29 @@ class Provider(Protocol):
 
 
 @runtime_checkable
-class ChecksOptions(Protocol):
-    """A provider whose API lacks some options."""
+class ServedProvider(Protocol):
+    """A provider whose server may have other models, and limits of its own."""
 
     name: str
+    truncated_at: int | None
+    """Tokens of the window, where the server has cut a request to them."""
+
+    @property
+    def host(self) -> str:
+        """The server's host name, as in `api.openai.com`."""
+
+    @property
+    def limiter(self) -> "Limiter":
+        """The limiter that all requests to the server share."""
 
     def untaken(self, options: RequestOptions) -> list[str]:
         """Options that the API does not have; requests are sent without them."""
 
-
-@runtime_checkable
-class ListsModels(Protocol):
-    """A provider whose server describes the models that it has."""
-
     def catalog(self) -> list[ServedModel]:
         """The models, the newest first; raises ProviderError."""
+
+    def sibling(self, name: str, *, window: int | None = None) -> Provider:
+        """Another model of the same server, with the same key."""
 
 
 @runtime_checkable
@@ -256,29 +274,9 @@ class SupportsWarmUp(Protocol):
         """Load what the first request needs; sends nothing."""
 
 
-@runtime_checkable
-class SupportsSiblings(Protocol):
-    """A provider whose server may have other models."""
-
-    @property
-    def host(self) -> str:
-        """The server's host name, as in `api.openai.com`."""
-
-    def sibling(self, name: str, *, window: int | None = None) -> Provider:
-        """Another model of the same server, with the same key."""
-
-
-@runtime_checkable
-class NoticesTruncation(Protocol):
-    """A provider that notices when its server reads only part of a request."""
-
-    truncated_at: int | None
-    """Tokens of the window, where the server has cut a request to them."""
-
-
 def refuse_untaken(provider: object, options: RequestOptions) -> None:
     """Raise ConfigError for an option that the provider's API does not have."""
-    if isinstance(provider, ChecksOptions) and (names := provider.untaken(options)):
+    if isinstance(provider, ServedProvider) and (names := provider.untaken(options)):
         raise ConfigError(
             f"{provider.name} doesn't accept {names[0]}. Unset it, or choose another "
             "provider's model."
@@ -287,7 +285,7 @@ def refuse_untaken(provider: object, options: RequestOptions) -> None:
 
 def warn_of_untaken(provider: object, options: RequestOptions) -> None:
     """Warn of options that the provider's API does not have."""
-    if isinstance(provider, ChecksOptions):
+    if isinstance(provider, ServedProvider):
         for option in provider.untaken(options):
             line = "%s doesn't accept %s, so requests are sent without it."
             logger.warning(line, provider.name, option)

@@ -15,11 +15,11 @@ from typing import Unpack
 
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers.base import (
-    ListsModels,
     Provider,
     ReplyStream,
     Request,
     RequestOptions,
+    ServedProvider,
     estimated_tokens,
 )
 from nbchat.providers.endpoint import ReadKey, given_key
@@ -146,7 +146,7 @@ class Listing(threading.Thread):
         """Ask the server; a fault is kept."""
         try:
             provider = self._connect()
-            if isinstance(provider, ListsModels):
+            if isinstance(provider, ServedProvider):
                 self.served = provider.catalog()
         except NbchatError as error:
             self.fault = error

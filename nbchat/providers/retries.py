@@ -20,7 +20,7 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from itertools import count
 from threading import Event as Flag
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from nbchat.conversation.events import (
     Delta,
@@ -35,6 +35,7 @@ from nbchat.providers.base import (
     ReplyStream,
     Request,
     RequestOptions,
+    ServedProvider,
     most_bytes,
 )
 from nbchat.providers.tokens import TOKEN_BYTES
@@ -396,15 +397,6 @@ def limiter_of(address: str) -> Limiter:
     return Limiter(address)
 
 
-@runtime_checkable
-class SupportsLimiter(Protocol):
-    """A provider whose server may limit the rate of requests."""
-
-    @property
-    def limiter(self) -> Limiter:
-        """The limiter that all requests to the server share."""
-
-
 def allowances(headers: Mapping[str, str], at: float) -> dict[str, Allowance]:
     """The rest by name, where the headers also tell how fast it fills again."""
     found = {}
@@ -492,7 +484,7 @@ def stream_with_retries(
     Backoff And Jitter"); a server's Retry-After of up to a minute is honoured, a longer
     one is an error at once.
     """
-    limiter = provider.limiter if isinstance(provider, SupportsLimiter) else Limiter()
+    limiter = provider.limiter if isinstance(provider, ServedProvider) else Limiter()
     began = time.monotonic()
     for attempt in count(1):
         started = _started(limiter, provider, request, stop)

@@ -217,6 +217,8 @@ class SdkProvider(ABC):
             try:
                 return (yield from self._reply_to(trial, stop))
             except self._sdk_errors as error:
+                if self._adapt(error, trial.request):
+                    continue
                 fault = self._provider_error(error, trial.request)
                 sent = partial(self._extra_body, trial.request)
                 # In no variable: it may quote the key.
@@ -523,7 +525,7 @@ class SdkProvider(ABC):
         """The stream; raises ProviderError for a page or an error sent with a 200."""
         limiter = self.limiter
         started = limiter.now()
-        stream = self._open_accepted(request)
+        stream = self._open_on_live_connection(request)
         limiter.observe(stream.response.headers, started, request.model or self.name)
         self._may_be_dropped = True
         content_type = stream.response.headers.get("content-type", "")
@@ -531,20 +533,11 @@ class SdkProvider(ABC):
             raise self._error_in(stream.response)
         return stream
 
-    def _open_accepted(self, request: Request) -> WireStream:
-        """The stream; sent once more, changed, if the server refuses a parameter.
-
-        It ends because no change is tried twice.
-        """
-        while True:
-            try:
-                return self._open_on_live_connection(request)
-            except self._sdk_errors as error:
-                if not self._adapt(error, request):
-                    raise
-
     def _adapt(self, error: Exception, request: Request) -> bool:
-        """True if a refused request should be sent again without what was refused."""
+        """True if a request should be sent again without a parameter that was refused.
+
+        No change is tried twice.
+        """
         if getattr(error, "status_code", 0) not in ADAPTABLE:
             return False
         found = error_fields(getattr(error, "body", None))
