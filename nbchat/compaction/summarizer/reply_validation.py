@@ -11,7 +11,7 @@
     too-short     says almost nothing about a long conversation
     echo          repeats the instruction
     copy          repeats one of the newest messages without the rest
-    continuation  continues the conversation: tool syntax, a role, a reply
+    continuation  continues the conversation: tool syntax, a role
     too-long      is more than half as long as what it covers
     not-smaller   would, facts included, save less than the policy wants
     too-full      would, facts included, leave the context too large
@@ -73,19 +73,10 @@ _SYNTAX = re.compile(
 
 _CALL = re.compile(r'\A\{\s*"(?:tool_calls?|name|function)"\s*:.*\}\Z', re.DOTALL)
 
+_HEADING = re.compile(r"^## \w.*\n- ", re.MULTILINE)
 _APOLOGY = re.compile(
     r"\A(?:I['\u2019]?m sorry|I am sorry|Sorry,|I apologi[sz]e|I can(?:no|['\u2019])t\b"
     r"|I['\u2019]?m (?:unable|not able)|I am (?:unable|not able)|As an AI\b)",
-    re.IGNORECASE,
-)
-_REPLY = re.compile(
-    r"\A(?:Sure|Certainly|Of course|Absolutely|You['\u2019]re welcome|Thank you for"
-    r"|Thanks for|Let me|I['\u2019]ll|I will)\b",
-    re.IGNORECASE,
-)
-_HEADING = re.compile(r"^## \w.*\n- ", re.MULTILINE)
-_IS_ABOUT = re.compile(
-    r"\b(?:user|customer|client|assistant|conversation|summary|they|he|she)\b",
     re.IGNORECASE,
 )
 
@@ -119,8 +110,7 @@ def check_summary(
     """Raise CompactionError for a text that is certainly no summary.
 
     Only the form is checked, against the `tokens` that it covers, the text of the
-    newest entries and the instruction. Apologies and replies are recognized in English
-    only.
+    newest entries and the instruction. Apologies are recognized in English only.
     """
     letters = sum(map(str.isalnum, summary))
     if tokens >= LONG_CONVERSATION and letters < FEWEST_LETTERS:
@@ -130,8 +120,10 @@ def check_summary(
     if _SYNTAX.search(summary) or _CALL.search(summary):
         raise CompactionError("continuation", "the answer continues the chat")
     words = _words(summary)
-    if not _HEADING.search(summary):  # a form with items may begin with quoted words
-        _check_not_a_reply(summary, words)
+    has_items = _HEADING.search(summary)  # a form may begin with quoted words
+    is_apology = _APOLOGY.search(summary) and len(words) < LONGEST_APOLOGY
+    if is_apology and not has_items:
+        raise CompactionError("refusal", "the model declined to write a summary")
     if _share(words, instruction) >= ECHO_SHARE:
         raise CompactionError("echo", "the summary repeats the instruction")
     is_long = len(words) >= COPY_WORDS and tokens > COPY_FACTOR * len(words)
@@ -172,13 +164,6 @@ def check_budget(entry_tokens: int, budget_tokens: int | None) -> None:
             f"the summary has {entry_tokens:,} tokens with its facts, "
             f"but only {budget_tokens:,} fit",
         )
-
-
-def _check_not_a_reply(summary: str, words: Sequence[str]) -> None:
-    if _APOLOGY.search(summary) and len(words) < LONGEST_APOLOGY:
-        raise CompactionError("refusal", "the model declined to write a summary")
-    if _REPLY.search(summary) and not _IS_ABOUT.search(summary):
-        raise CompactionError("continuation", "the answer replies to the user")
 
 
 def _share(words: list[str], text: str) -> float:
