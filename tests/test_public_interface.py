@@ -42,7 +42,7 @@ SIGNATURES = {
     "Turn.result": "self",
     "Turn.close": "self",
     "CompactionEngine": "context_token_threshold summary_prompt summary_model policy "
-    "* info fallback_model summary_shape live_variables encoding threshold",
+    "* info fallback_model live_variables encoding threshold",
     "Session": "transcript * session_id compactions usages pins dropped_rules ancestors "
     "cell_changes",
     "build_agent": "config * tools system tool_choice approve session store namespace "

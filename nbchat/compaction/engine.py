@@ -18,7 +18,7 @@ from nbchat.compaction.plan import (
     budget_for,
     make_plan,
 )
-from nbchat.compaction.policies import Policy, ShapeChoice
+from nbchat.compaction.policies import Policy
 from nbchat.compaction.pruning.outputs import newest_shortened, shortened_unread
 from nbchat.compaction.summarizer.prompts import Assignment, prompt_of
 from nbchat.compaction.summarizer.requests import (
@@ -80,7 +80,6 @@ class CompactionEngine:
         *,
         info: ModelInfo | None = None,
         fallback_model: ModelChoice = None,
-        summary_shape: ShapeChoice = "auto",
         live_variables: LiveVariables | None = None,
         encoding: str = "",
         threshold: int | None = None,
@@ -90,14 +89,11 @@ class CompactionEngine:
         `threshold` is a shorter name for `context_token_threshold`.
 
         `summary_model` is another model of the same provider, by name, or a provider;
-        `fallback_model`, of the same kinds, is asked when that one fails.
-        `summary_shape` is what is tried first: "shared" appends the instruction to the
-        chat's own request, "plain" sends the conversation as data in a new request, and
-        "auto" shares where the last answer was read from the provider's cache. `info`
-        is set by the agent when it is not given. `live_variables` returns lines about
-        the kernel's variables that entries mention. `encoding` replaces the model's
-        own vocabulary in local counts: a tiktoken vocabulary, or "characters" (divided
-        by 4, plus 20 %).
+        `fallback_model`, of the same kinds, is asked when that one fails. `info` is set
+        by the agent when it is not given. `live_variables` returns lines about the
+        kernel's variables that entries mention. `encoding` replaces the model's own
+        vocabulary in local counts: a tiktoken vocabulary, or "characters" (divided by
+        4, plus 20 %).
         """
         self.tracker = ContextTracker(
             context_token_threshold if threshold is None else threshold,
@@ -109,7 +105,6 @@ class CompactionEngine:
         self.summary_prompt = summary_prompt
         self.summary_model = summary_model
         self.fallback_model = fallback_model
-        self.summary_shape = summary_shape
         self.live_variables = live_variables
         self._readings = Readings()
 
@@ -147,7 +142,7 @@ class CompactionEngine:
     @property
     def shares_prefix(self) -> bool:
         """True if summary requests may begin like the chat's own, to read its cache."""
-        return self.summary_model is None and self.summary_shape != "plain"
+        return self.summary_model is None
 
     def _asks_alike(self) -> bool:  # a method, for engines are pickled
         return self.shares_prefix
@@ -469,8 +464,7 @@ class CompactionEngine:
         usage = self._last_usage(session)
         error = self._count_error(session, usage)
         chat = Chat(provider, tracker, plan.trigger, usage, error)
-        shape = self.summary_shape
-        return summary_models(chat, self.summary_model, self.fallback_model, shape)
+        return summary_models(chat, self.summary_model, self.fallback_model)
 
     def _count_error(self, session: Session, usage: Usage | None) -> float:
         """The server's last count divided by the local one, at most the known error.

@@ -22,7 +22,6 @@ KeepUnit = Literal["messages", "exchanges", "tokens"]
 
 Shape = Literal["plain", "shared"]
 """A summary request of its own, or the chat's own request with one more message."""
-ShapeChoice = Literal["auto", "shared", "plain"]
 
 LENGTHS: dict[Detail, float] = {"normal": 1.0, "detailed": 1.5, "concise": 0.5}
 """Factor of a summary's length for each level of detail."""

@@ -367,9 +367,7 @@ def test_an_extract_of_an_extract_says_once_that_no_model_wrote_it():
 def test_the_first_request_for_a_summary_is_the_one_the_engine_creates():
     """Also through the agent, and for another model of the same provider."""
     for model in (None, "small"):
-        engine = CompactionEngine(
-            summary_model=model, summary_shape="plain", summary_prompt="List refunds."
-        )
+        engine = CompactionEngine(summary_model=model, summary_prompt="List refunds.")
         provider = ScriptedProvider(says("<summary>W100 is late.</summary>"))
         agent = Agent(provider, engine=engine, session=session(LONG, LONG))
         expected = engine.create_summary_request(engine.plan(agent.session))
@@ -392,25 +390,22 @@ def test_each_request_for_a_summary_is_created_by_the_engine(policy: str):
     """Plain, shared, in parts, after a refusal, of the fallback model and again."""
     refused, good = says("No."), says("<summary>The parcel of W100 is late.</summary>")
     info = ModelInfo("m", window=3_000, output_limit=400)
-    for shape in ("plain", "shared"):
-        fallback = ScriptedProvider(*[good] * 99)
-        engine = SigningEngine(
-            fallback_model=fallback, policy=policy, info=info, summary_shape=shape
-        )
-        provider = ScriptedProvider(refused, good, *[refused] * 9, window=3_000)
-        agent = Agent(provider, engine=engine, session=session(*[LONG] * 40))
-        list(agent.compact())
-        list(agent.regenerate_compaction())
-        sent = [*provider.requests, *fallback.requests]
-        assert len(provider.requests) > 2
-        assert fallback.requests
-        assert all(request.system.endswith("Signed.") for request in sent)
+    fallback = ScriptedProvider(*[good] * 99)
+    engine = SigningEngine(fallback_model=fallback, policy=policy, info=info)
+    provider = ScriptedProvider(refused, good, *[refused] * 9, window=3_000)
+    agent = Agent(provider, engine=engine, session=session(*[LONG] * 40))
+    list(agent.compact())
+    list(agent.regenerate_compaction())
+    sent = [*provider.requests, *fallback.requests]
+    assert len(provider.requests) > 2
+    assert fallback.requests
+    assert all(request.system.endswith("Signed.") for request in sent)
 
 
 def test_the_engine_offers_a_small_set_of_names():
     assert {name for name in dir(CompactionEngine()) if not name.startswith("_")} == {
         *("policy", "tracker", "summary_prompt", "summary_model", "fallback_model"),
-        *("summary_shape", "shares_prefix", "live_variables"),
+        *("shares_prefix", "live_variables"),
         *("update_token_count", "input_tokens", "context_token_threshold"),
         *("should_compact", "plan", "create_summary_request", "compact"),
         *("shorten", "shorten_unread", "exclude", "include", "undo", "redo"),

@@ -18,7 +18,7 @@ from functools import cached_property, partial
 from threading import Event as Flag
 from typing import TypeVar
 
-from nbchat.compaction.policies import Shape, ShapeChoice
+from nbchat.compaction.policies import Shape
 from nbchat.compaction.summarizer.prompts import SAMPLE, Assignment, instruction
 from nbchat.compaction.summarizer.reply_validation import (
     LONG_CONVERSATION,
@@ -141,14 +141,11 @@ class Chat:
 
 
 def summary_models(
-    chat: Chat,
-    summary_model: ModelChoice,
-    fallback_model: ModelChoice,
-    shape: ShapeChoice,
+    chat: Chat, summary_model: ModelChoice, fallback_model: ModelChoice
 ) -> list[SummaryModel]:
     """The models to ask, in order, with more attempts when a person waits."""
     soft = 1 if chat.tracker.failures else SOFT_REFUSALS
-    first = _summary_model(chat, summary_model, shape)
+    first = _summary_model(chat, summary_model)
     models = [replace(first, refusals=MAX_REFUSALS if chat.is_requested else soft)]
     if fallback_model is not None:
         second = _summary_model(chat, fallback_model)
@@ -157,9 +154,7 @@ def summary_models(
     return models
 
 
-def _summary_model(
-    chat: Chat, choice: ModelChoice, shape: ShapeChoice = "auto"
-) -> SummaryModel:
+def _summary_model(chat: Chat, choice: ModelChoice) -> SummaryModel:
     """The chosen model; only the chat's own may share the chat's request."""
     tracker = chat.tracker
     model = partial(SummaryModel, options=tracker.request_options)
@@ -168,18 +163,17 @@ def _summary_model(
     if choice is not None:
         return model(choice, Sizes(choice.info(), tracker.counter))
     sizes = Sizes(tracker.info, tracker.counter, chat.count_error)
-    return model(chat.provider, sizes, shapes=_shapes(chat, shape))
+    return model(chat.provider, sizes, shapes=_shapes(chat))
 
 
-def _shapes(chat: Chat, shape: ShapeChoice) -> tuple[Shape, ...]:
+def _shapes(chat: Chat) -> tuple[Shape, ...]:
     if chat.trigger == "overflow":
         return ("plain",)  # the server has just refused the other one as too long
     is_warm = chat.usage is not None and chat.usage.cache_read_tokens > 0
     window = chat.tracker.info.window
     is_small = window is not None and window < SMALL_WINDOW
     pays = is_warm and not is_small
-    wants_shared = shape == "shared" or (shape == "auto" and pays)
-    return ("shared", "plain") if wants_shared else ("plain", "shared")
+    return ("shared", "plain") if pays else ("plain", "shared")
 
 
 @dataclass(frozen=True, slots=True)

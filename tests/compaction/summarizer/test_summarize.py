@@ -272,7 +272,6 @@ def test_with_a_warm_cache_the_request_continues_the_chats_own():
     ("usage", "options"),
     [
         (Usage(900, 10), {}),
-        (WARM, {"summary_shape": "plain"}),
         (WARM, {"summary_model": "another"}),
     ],
 )
@@ -311,9 +310,9 @@ def test_a_cache_from_before_the_last_compaction_is_cold():
 
 
 def test_a_shared_request_that_does_not_fit_the_window_is_not_sent():
-    usage = Usage(1_950, 10, cache_read_tokens=800)
-    provider = ScriptedProvider(Line(LONG * 5, usage=usage), *[GOOD] * 9, window=2_000)
-    agent = Agent(provider, engine=CompactionEngine(None, summary_shape="shared"))
+    line = Line(LONG * 70, usage=Usage(16_900, 10, cache_read_tokens=800))
+    provider = ScriptedProvider(line, *[GOOD] * 9, window=17_000)
+    agent = Agent(provider, engine=CompactionEngine(None))
     agent.ask("Where is W100?")
     requests = asked_for_a_summary(provider)
     assert requests
@@ -341,10 +340,9 @@ def test_after_a_failed_shared_request_comes_a_plain_one(answer: Line):
 def test_a_request_a_server_refuses_counts_as_a_refusal():
     session = chat(LONG, LONG)
     provider = ScriptedProvider(fails(RequestRefused("no")), says("no"), GOOD)
+    session.usages.append((len(session.transcript), WARM))
     base = Request(tuple(session.history))
-    done = run(
-        provider, session, trigger="cumulative", base=base, summary_shape="shared"
-    )
+    done = run(provider, session, trigger="cumulative", base=base)
     assert done.record.code == "no-tags"
     assert len(provider.requests) == 2
 
@@ -362,10 +360,9 @@ def test_a_shared_request_is_legal_on_both_wires(each: Trajectory, keep: int):
     """Modes 12 and 25: calls come with tools, and a user speaks last."""
     provider = ScriptedProvider(naming)
     policy = Policy("test", keep=keep)
-    engine = CompactionEngine(None, policy=policy, summary_shape="shared")
-    agent = Agent(
-        provider, tools=[lookup], engine=engine, session=Session(each.entries)
-    )
+    engine, session = CompactionEngine(None, policy=policy), Session(each.entries)
+    session.usages.append((len(session.transcript), WARM))
+    agent = Agent(provider, tools=[lookup], engine=engine, session=session)
     stays = engine.plan(agent.session).recent
     assert compaction(agent).status == "done"
     (request,) = provider.requests
@@ -705,7 +702,7 @@ def test_what_a_server_said_never_enters_a_history_or_a_prompt():
     for trigger in ("manual", "window"):
         session = chat(LONG, f"In Oslo. {LONG}", LONG, LONG)
         base = Request(tuple(session.history))
-        done = run(broken, session, trigger=trigger, base=base, summary_shape="shared")
+        done = run(broken, session, trigger=trigger, base=base)
         assert words[1:] in done.record.reason
         session.compactions.append(done.record)
         assert words not in "".join(entry.content for entry in session.history)
