@@ -114,10 +114,8 @@ class Pace:
     """In a row, since a request was accepted."""
     since: float = 0.0
     accepted: int = 0
-    """The series of accepted requests that began at `since`."""
-    earlier_since: float = 0.0
-    earlier_accepted: int = 0
-    """The series before it, while that is not measured yet."""
+    """The series of accepted requests that began at `since`. While the server refuses,
+    it is the series before, which is not measured yet."""
 
     @property
     def is_limited(self) -> bool:
@@ -149,10 +147,6 @@ class Pace:
                 interval=self.interval * CAUTION or FIRST_INTERVAL_SECONDS,
                 refused_interval=self.interval,
                 refused_at=now,
-                earlier_since=self.since,
-                earlier_accepted=self.accepted,
-                since=0.0,
-                accepted=0,
             )
         if is_first and self.interval:
             wait = self.interval
@@ -168,19 +162,16 @@ class Pace:
 
     def after_answer(self, now: float, started: float) -> "Pace":
         """The pace after a request was accepted."""
-        since = min(self.since or started, started)
-        if not self.refusals:
-            return replace(self._shortened(), since=since, accepted=self.accepted + 1)
-        if started < self.refused_at:
-            earlier = min(self.earlier_since or started, started)
-            count = self.earlier_accepted + 1
-            return replace(self, earlier_since=earlier, earlier_accepted=count)
+        if not self.refusals or started < self.refused_at:
+            pace = self if self.refusals else self._shortened()
+            since = min(self.since or started, started)
+            return replace(pace, since=since, accepted=self.accepted + 1)
         interval = self.interval
-        if self.earlier_accepted:
-            measured = (started - self.earlier_since) / self.earlier_accepted
+        if self.accepted:
+            measured = (started - self.since) / self.accepted
             interval = max(measured, self.refused_interval * CAUTION)
         learned = replace(self, refusals=0, interval=interval, learned_at=now)
-        return replace(learned, since=since, accepted=self.accepted + 1)
+        return replace(learned, since=started, accepted=1)
 
     def _shortened(self) -> "Pace":
         """With the next requests a little earlier.
