@@ -143,14 +143,16 @@ def test_recall_is_named_beside_what_found_no_room_only_if_it_is_offered(
 
 
 def test_an_imported_summary_names_no_message_of_the_other_session():
-    text = "<facts>\nT1 | card\n(3 more not shown; recall 57)\n</facts>"
+    more = "(3 lines of records: not shown here; recall finds it)"
+    text = f"<facts>\nT1 | card\n{more}\n</facts>"
     record = Compaction("c1", 0, 0, text, status="done")
     other = Session([], compactions=[record])
     assert other.compaction is not None
     agent = agent_with(says("Yes."))
     list(agent.import_summary(other))
     agent.ask("Is it known?")
-    assert "(3 more not shown)" in agent.provider.requests[0].history[0].content
+    sent = agent.provider.requests[0].history[0].content
+    assert "(3 lines of records: not shown here)" in sent
 
 
 def test_a_checkpoint_of_the_model_is_no_longer_than_a_pin():
