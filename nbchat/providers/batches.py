@@ -79,6 +79,7 @@ class Batches(ABC):
                 reader.answer(),
                 trial.request,
                 model=f"{provider.kind}:{model}",
+                window=provider._window_of(trial.request),
                 counter=provider._counter,
             )
         except NbchatError as error:

@@ -235,7 +235,13 @@ class SdkProvider(ABC):
             yield delta
         model = f"{self.kind}:{self._model_for(request)}"
         answer = reader.answer()
-        reply = finished_reply(answer, request, model=model, counter=self._counter)
+        reply = finished_reply(
+            answer,
+            request,
+            model=model,
+            window=self._window_of(request),
+            counter=self._counter,
+        )
         yield from trial.news(self.endpoint.shown)
         reply = replace(reply, entries=trial.called(reply.entries))
         trial.accepted(reply.entries)
@@ -400,6 +406,11 @@ class SdkProvider(ABC):
         """The known limits and prices of the model that a request asks."""
         name = self._model_for(request)
         return self._known if name == self._model else self._look_up(name)
+
+    def _window_of(self, request: Request) -> int | None:
+        """The window of the model that a request asks, as far as it is known."""
+        is_own = self._model_for(request) == self._model
+        return (self._window if is_own else None) or self._listed(request).window
 
     def _look_up(self, name: str) -> ModelInfo:
         return model_info(

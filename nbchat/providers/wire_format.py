@@ -40,10 +40,11 @@ from nbchat.providers.base import (
     Request,
     estimated_tokens,
     is_live_context,
+    most_bytes,
     wire_text,
 )
-from nbchat.providers.model_info import NEWER_OPENAI
-from nbchat.providers.tokens import TokenCounter
+from nbchat.providers.model_info import ASSUMED_WINDOW, NEWER_OPENAI
+from nbchat.providers.tokens import TokenCounter, most_tokens_of
 
 Json = dict[str, Any]
 
@@ -187,12 +188,17 @@ class StreamedReply:
 
 
 def finished_reply(
-    answer: StreamedReply, request: Request, *, model: str, counter: TokenCounter
+    answer: StreamedReply,
+    request: Request,
+    *,
+    model: str,
+    window: int | None,
+    counter: TokenCounter,
 ) -> Reply:
     """The reply of a stream; raises ProtocolFault if it is empty or broke off.
 
     Calls are removed from replies that were truncated or refused: they may be
-    incomplete and must never run.
+    incomplete and must never run. A usage that cannot be true is counted here instead.
     """
     stop = answer.stop_reason
     if stop is None:
@@ -208,7 +214,7 @@ def finished_reply(
         stop = "tool_use" if any(entry.is_call for entry in entries) else "end_turn"
     entries = tuple(map(_with_object, entries))
     usage = answer.usage
-    if usage is None or not usage.input_tokens:  # some servers report zeros
+    if usage is None or not _can_be_true(usage, request, answer.entries, window):
         usage = _estimated_usage(request, answer.entries, counter)
     return Reply(entries, usage, stop, model)
 
@@ -259,6 +265,19 @@ def _common_length(one: tuple[Entry, ...], other: tuple[Entry, ...]) -> int:
     if one == other[: len(one)]:  # the usual case, compared by identity, in C
         return len(one)
     return sum(takewhile(bool, map(eq, one, other)))
+
+
+def _can_be_true(
+    usage: Usage, request: Request, entries: Iterable[Entry], window: int | None
+) -> bool:
+    """False for zeros, and for more tokens than the window and the texts have bytes.
+
+    A server may add a prompt of its own to a short request, but never past its window.
+    """
+    tokens = usage.input_tokens + usage.output_tokens
+    if not usage.input_tokens or tokens <= (window or ASSUMED_WINDOW):
+        return bool(usage.input_tokens)
+    return tokens <= most_bytes(request) + sum(map(most_tokens_of, entries))
 
 
 def _estimated_usage(
