@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from nbchat.conversation.entries import Span
@@ -559,11 +560,14 @@ def _base64_forms(value: str) -> tuple[str, ...]:
 
 
 def environment_secrets() -> list[str]:
-    """The secrets of this machine's environment, the longest first."""
-    values = {
-        os.environ.get(name, "").strip() for name in os.environ if is_secret_name(name)
-    }
-    return sorted((v for v in values if len(v) >= LEAST_LENGTH), key=len, reverse=True)
+    """The secrets of this machine's environment, the longest first.
+
+    Folders and files are none: `PWD` is the folder in which a shell works.
+    """
+    named = (os.environ.get(name, "") for name in os.environ if is_secret_name(name))
+    long = {each.strip() for each in named if len(each.strip()) >= LEAST_LENGTH}
+    places = {v for v in long if Path(v).is_absolute() and os.path.lexists(v)}
+    return sorted(long - places, key=len, reverse=True)
 
 
 LONGEST_LINE = 4_000

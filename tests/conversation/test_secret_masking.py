@@ -166,6 +166,14 @@ def test_a_key_of_the_environment_is_hidden_everywhere(monkeypatch):
     )
 
 
+def test_the_folder_of_a_shell_is_shown(monkeypatch, tmp_path):
+    monkeypatch.setenv("PWD", str(tmp_path))
+    path = f'df = pd.read_csv("{tmp_path}/sales.csv")'
+    assert without_secrets(path) == (path, 0)
+    monkeypatch.setenv("DB_PASSWORD", "/plain/words")
+    assert without_secrets("at /plain/words") == (f"at {HIDDEN}", 1)
+
+
 def test_a_key_in_quotes_leaves_the_quotes():
     text = f"OPENAI_API_KEY = '{HIDDEN}'"
     assert without_secrets(text.replace(HIDDEN, f"sk-{RANDOM}")) == (text, 1)
