@@ -137,6 +137,8 @@ class Work:
         result = _bounded(call.result)
         error = _error(result, is_error=call.is_error)
         has_failed = bool(error) or call.has_failed
+        if has_failed:
+            self._keep_done([_done(text, result) for text in texts], reading)
         self._keep_definitions(reading, has_failed=has_failed)
         self._keep_named(reading, call.tool)
         self._keep_error(error, call, _first_line(texts))
@@ -154,6 +156,15 @@ class Work:
             *_packed(self._unwritten(self._literals), LITERALS, weight=1),
             *_lines(error, ERROR, weight=3),
         ]
+
+    def _keep_done(self, texts: Sequence[str], reading: _Reading) -> None:
+        """Keep what a failed call defined before its error: that is in force."""
+        done = _Reading(reading.known, position=reading.position)
+        _read_arguments([text for text in texts if text], done)
+        self._keep_definitions(done, has_failed=False)
+        for key, kept in done.definitions.items():
+            if reading.definitions.get(key) == kept:
+                del reading.definitions[key]
 
     def _keep_definitions(self, reading: _Reading, *, has_failed: bool) -> None:
         if has_failed:
@@ -405,6 +416,25 @@ def _kind_of_place(text: str, *, in_shell: bool = False) -> str:
 # Python
 
 
+_MARKED = re.compile(r"^-+> {0,5}(\d{1,5}) (.*)$", re.MULTILINE)
+"""A traceback's line that shows a line of code with its number."""
+
+
+def _done(code: str, result: str) -> str:
+    """The statements of a failed cell before the one that its traceback marks.
+
+    They have run, so what they define exists. Empty if no line of the code is marked.
+    """
+    lines = code.split("\n")
+    for found in _MARKED.finditer(_COLOUR.sub("", result)):
+        number = int(found[1])
+        if lines[number - 1 : number] and lines[number - 1].strip() == found[2].strip():
+            tree = _parsed("\n".join(map(_without_magic, lines)))
+            ends = [each.end_lineno or 0 for each in tree.body] if tree else []
+            return "\n".join(lines[: max((e for e in ends if e < number), default=0)])
+    return ""
+
+
 def _parsed(code: str) -> ast.Module | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "\d" in a text
@@ -470,13 +500,32 @@ class _Python:
 
     def read(self, tree: ast.Module) -> None:
         """Read the definitions, then the values that are named."""
-        for statement in _statements(tree.body):
-            if isinstance(statement, _Function):
-                end = max(statement.lineno, statement.body[0].lineno - 1)
-                self._define([statement.name], statement, end)
-            elif not self._is_file:
-                self._read_statement(statement)
+        for outer in tree.body:
+            for statement in _statements([outer]):
+                if isinstance(statement, _Function):
+                    end = max(statement.lineno, statement.body[0].lineno - 1)
+                    self._define([statement.name], statement, end)
+                elif not self._is_file:
+                    self._read_statement(statement)
+            if not self._is_file:
+                self._read_alternatives(outer)
         self._read_values(tree)
+
+    def _read_alternatives(self, statement: ast.stmt) -> None:
+        """Read what several branches define by the whole statement: one of them ran."""
+        seen: dict[str, bool] = {}
+        for branch in _branches(statement):
+            targets = dict(
+                found
+                for each in _statements(branch)
+                if isinstance(each, _Targeted)
+                for found in self._changes(each)
+            )
+            for target in targets.keys() & seen.keys():
+                changes = targets[target] and seen[target]
+                end = statement.end_lineno or statement.lineno
+                self._define([target], statement, end, changes=changes)
+            seen |= targets
 
     def _read_statement(self, statement: ast.stmt) -> None:
         end = statement.end_lineno or statement.lineno
@@ -494,6 +543,11 @@ class _Python:
                 self._define([node.target.id], node, node.end_lineno or node.lineno)
 
     def _read_assignment(self, statement: _Targeted, end: int) -> None:
+        for target, changes in self._changes(statement):
+            self._define([target], statement, end, changes=changes)
+
+    def _changes(self, statement: _Targeted) -> Iterator[tuple[str, bool]]:
+        """Each target of an assignment, and True if its old value is in the new one."""
         if isinstance(statement, ast.Assign):
             targets = statement.targets
         else:
@@ -505,8 +559,7 @@ class _Python:
         }
         augments = isinstance(statement, ast.AugAssign)
         for target in self._targets(targets):
-            changes = augments or target in used
-            self._define([target], statement, end, changes=changes)
+            yield target, augments or target in used
 
     def _targets(self, targets: Iterable[ast.expr]) -> Iterator[str]:
         """Each name, column and attribute among the targets, as it is written."""
@@ -633,6 +686,20 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             yield node
         if not isinstance(node, _Function | ast.expr):
             waiting += reversed(list(ast.iter_child_nodes(node)))
+
+
+def _branches(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The branches of a statement of which only one runs to its end."""
+    match statement:
+        case ast.If(body=body, orelse=orelse):
+            yield body
+            is_elif = len(orelse) == 1 and isinstance(orelse[0], ast.If)
+            yield from _branches(orelse[0]) if is_elif else [orelse]
+        case ast.Try(body=body, orelse=orelse, handlers=handlers):
+            yield [*body, *orelse]
+            yield from (each.body for each in handlers)
+        case ast.Match(cases=cases):
+            yield from (each.body for each in cases)
 
 
 def _own_expressions(statement: ast.stmt) -> Iterator[ast.AST]:
@@ -1009,7 +1076,9 @@ def _csv(rows: Sequence[str]) -> Iterator[tuple[str, str]]:
         widths = {len(cells) for cells in split}
         if len(split) == CSV_ROWS and len(widths) == 1 and widths.pop() > 1:
             header = split[0]
-            if all(map(_COLUMN.fullmatch, header)) and len(set(header)) == len(header):
+            repeats = any(each in column for each, *column in zip(*split, strict=True))
+            are_names = not repeats and all(map(_COLUMN.fullmatch, header))
+            if are_names and len(set(header)) == len(header):
                 yield from ((cell, "") for cell in header)
 
 

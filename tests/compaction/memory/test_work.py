@@ -134,6 +134,59 @@ def test_code_of_a_call_that_failed_is_told_apart_until_it_runs():
 # Kinds of code
 
 
+HALFWAY = """
+Cell In[4], line 4
+      2 units = "MWh"
+      3 %time
+----> 4 print(missing)
+      5 LIMIT = 9
+
+NameError: name 'missing' is not defined"""
+"""Ends the traceback of a cell of five lines."""
+
+
+@pytest.mark.parametrize("colour", ["", "\x1b[31m"])
+def test_what_a_failed_cell_did_before_its_error_is_defined(colour: str):
+    cell = 'LIMIT = 7\nunits = "MWh"\n%time\nprint(missing)\nLIMIT = 9'
+    marked = HALFWAY.replace("---->", f"{colour}---->\x1b[0m" if colour else "---->")
+    error = f"NameError  Traceback (most recent call last){marked}"
+    work = work_of("LIMIT = 5", (cell, error))
+    assert texts(work, DEFINED) == ["LIMIT = 7", 'units = "MWh"']
+    assert texts(work, FAILED) == ["LIMIT = 9"]
+    other = work_of((cell.replace("print(missing)", "print(absent)"), error))
+    assert texts(other, DEFINED) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("if n > 10:\n    status = 'red'\nelse:\n    status = 'ok'", "if n > 10:"),
+        ("try:\n    limit = int(x)\nexcept ValueError:\n    limit = 25", "try:"),
+        (
+            "match x:\n    case 1:\n        y = 7\n    case _:\n        y = 8",
+            "match x:",
+        ),
+        ("if a:\n    x = 1\nelif b:\n    x = 4\nelse:\n    pass", "if a:"),
+    ],
+)
+def test_what_two_branches_define_is_shown_with_both(code: str, line: str):
+    work = work_of(code)
+    (shown,) = work.lines()[:1]
+    assert shown.text == " ".join(code.split())
+    assert shown.facts[0].value == line
+    assert texts(work_of(f"{code}\nx = y = limit = status = 3"), DEFINED)[-1] == (
+        "x = y = limit = status = 3"
+    )
+
+
+def test_branches_that_change_a_variable_leave_what_defined_it():
+    branches = "if a:\n    df = df.head()\nelse:\n    df = df.tail()"
+    assert defined("df = load()", branches) == [
+        "df = load()",
+        "if a: df = df.head() else: df = df.tail()",
+    ]
+
+
 def test_lines_for_ipython_are_set_aside():
     code = "%matplotlib inline\n!pip install x > log.txt\nx = 1\ndf.head?\nfiles = !ls"
     assert defined(code) == ["x = 1", "files = !ls"]
@@ -296,6 +349,7 @@ def test_columns_that_an_output_shows_are_kept_with_what_shows_them(
         "[(1, 'x'), (2, 'y')]",
         "<Figure size 640x480 with 1 Axes>",
         "-----\nplain text\n-----",
+        "new code cell 2 of 9, id 3c6ef362\ncell 2 of 9, id 3c6ef362\n(5, 3)",
         "",
     ],
 )
