@@ -349,6 +349,17 @@ class Source:
         raised = bool(mark) and any(map(_RAISED.fullmatch, lines[-3:]))
         return self.result.is_error or raised
 
+    @cached_property
+    def before_error(self) -> str:
+        """The code above the line that a traceback marks, on one line."""
+        trace = _COLOUR.sub("", self.result.content)
+        for number, marked in re.findall(r"(?m)^-+> *(\d+) (.*\S)", trace):
+            for _, text in leaves_of(self.asked):
+                *above, last = text.split("\n")[: int(number)]
+                if len(above) + 1 == int(number) and last.strip() == marked.strip():
+                    return one_line("\n".join(above))
+        return ""
+
     def sets(self, name: str) -> bool:
         """True if the code gives a variable a value that does not depend on it."""
         for _, text in leaves_of(self.asked):
@@ -571,8 +582,11 @@ class Judge:
     ) -> Iterator[str]:
         if not are_in_order([text.removesuffix(CUT)], call.code):
             yield "the call does not say this"
-        if call.has_raised is not is_failed:
-            yield "the call failed" if call.has_raised else "the call did not fail"
+        has_run = are_in_order([text.removesuffix(CUT)], call.before_error)
+        if call.has_raised and not is_failed and not has_run:
+            yield "the call failed"
+        if is_failed and not call.has_raised:
+            yield "the call did not fail"
         name = re.match(r"(\w+) = ", text)
         later = (e for e in self._sources if e.index > call.index and not e.has_raised)
         same = (e for e in later if e.call.tool_name == call.call.tool_name)
