@@ -9,6 +9,7 @@ from nbchat.conversation.cell_changes import LeftCell
 from nbchat.conversation.events import Event
 from nbchat.conversation.rules_file import RulesFile
 from nbchat.conversation.session import Session
+from nbchat.errors import NbchatError
 from nbchat.providers.base import Provider
 
 
@@ -56,6 +57,16 @@ class CommandReplied:
     columns: tuple[str, ...] = ()
     """Headings of the table; none where there is no table."""
     rows: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A command or a message was refused before anything was asked.
+
+    Its text goes back to the input box.
+    """
+
+    error: NbchatError
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +133,7 @@ RunnerEvent = (
     | QueueChanged
     | TurnStarted
     | CommandReplied
+    | Refused
     | Working
     | Stopping
     | MessagesReturned

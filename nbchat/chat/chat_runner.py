@@ -30,6 +30,7 @@ from nbchat.chat.chat_events import (
     Idle,
     MessagesReturned,
     QueueChanged,
+    Refused,
     RulesOffered,
     SessionLoaded,
     Stopping,
@@ -395,7 +396,7 @@ class ChatRunner:
                 if self._is_closed:
                     break
         except NbchatError as error:  # an attachment is missing, or a cell was quicker
-            self._send(TurnFailed(str(error), error))
+            self._send(Refused(error))
             self._send(MessagesReturned((job.label,), job.position))
 
     def _run_here(self, job: Job) -> Generator[ChatEvent, None, None]:

@@ -116,7 +116,9 @@ class Commands:
         """
         name, *argument = line.strip().removeprefix("/").split(maxsplit=1) or [""]
         if name not in self.table:
-            return [CommandReplied(_unknown(name, self.table))]
+            raise NbchatError(_unknown(name, self.table))
+        if argument and "  " not in self.help_lines[name]:
+            raise NbchatError(f"/{name} takes no arguments.")
         reply = self.table[name][0](agent, "".join(argument), stop)
         reply = CommandReplied(reply) if isinstance(reply, str) else reply
         return [reply] if isinstance(reply, CommandReplied) else reply
@@ -171,7 +173,7 @@ class Commands:
         return {
             "plan-changes": (
                 self._plan_changes,
-                "text  Have the model propose all its changes, to approve together",
+                "text  Have the model propose all changes at once, to approve together",
             ),
             "again": (
                 self._again,
@@ -288,6 +290,7 @@ class Commands:
         return CommandReplied(text, SESSION_COLUMNS, tuple(rows))
 
     def _resume(self, agent: Agent, session_id: str, _stop: Stop) -> Reply:
+        _need_session("/resume", session_id)
         unsaved = self._save(agent)
         is_copy = session_id.startswith(SHARED)
         session = self._copy(session_id) if is_copy else self._store.load(session_id)
@@ -322,6 +325,7 @@ class Commands:
         )
 
     def _delete(self, agent: Agent, argument: str, _stop: Stop) -> str:
+        _need_session("/delete", argument)
         session_id = argument.removesuffix(WITH_BRANCHES)
         ids = [session_id]
         if session_id != argument:
@@ -363,6 +367,8 @@ class Commands:
         kept = self.redacted(agent, text)
         if left is not None:
             raise left
+        if not removed.places:
+            return f"This session doesn't contain that text. {kept}".strip()
         return (
             f"Removed it from {_counted(removed.messages, 'message')} "
             f"({_counted(removed.places, 'place')} in all), in this session, its "
@@ -425,6 +431,7 @@ class Commands:
         return self.branch(agent, int(position), text, stop=stop)
 
     def _import(self, agent: Agent, session_id: str, _stop: Stop) -> Reply:
+        _need_session("/import", session_id)
         return agent.import_summary(self._store.load(session_id))
 
     def _model(self, agent: Agent, name: str, stop: Stop) -> Reply:
@@ -479,6 +486,11 @@ def _fetched(name: str, stop: Stop) -> Iterator[ChatEvent]:
         yield Working(f"Downloading {name}: {size}, {time.monotonic() - began:.0f} s")
     fetching.result()
     yield CommandReplied(f"This chat now uses local:{name}.")
+
+
+def _need_session(command: str, session_id: str) -> None:
+    if not session_id:
+        raise NbchatError(f"{command} needs the id of a session. /sessions lists them.")
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -29,11 +29,13 @@ Reply = str | CommandReplied | Iterable[ChatEvent]
 
 Command = Callable[[Agent, str, Stop], Reply]
 
-UNPIN = "/unpin needs a number from the list of /pin."
+UNPIN = "/unpin needs the number of a rule. /pin lists them."
 EXCLUDE, INCLUDE = (
     f"{command} needs the number of a message. /recall shows the numbers."
     for command in ("/exclude", "/include")
 )
+THRESHOLD = "/threshold needs a number of tokens, such as /threshold 50000."
+RECALL = "/recall needs words to look for, or the number of a message."
 
 _AMOUNT = re.compile(r"(keep|upto)=(\d{1,9})(?:\s+|$)")
 
@@ -142,6 +144,12 @@ def _focus_and_amount(argument: str) -> tuple[str, int | None, int | None]:
     return (focus, number, None) if found[1] == "keep" else (focus, None, number)
 
 
+def _recall(agent: Agent, query: str, _stop: Stop) -> str:
+    if not query:
+        raise NbchatError(RECALL)
+    return agent.session.recall(query).text()
+
+
 def _edit(agent: Agent, text: str, _stop: Stop) -> Reply:
     if text:
         return agent.edit_compaction(text)
@@ -209,12 +217,7 @@ def _threshold(agent: Agent, tokens: str, _stop: Stop) -> str:
             "changes the policy."
         )
     if tokens:
-        try:
-            wanted = int(tokens.replace(",", "").replace("_", ""))
-        except ValueError:
-            raise NbchatError(
-                "/threshold needs a number of tokens, such as /threshold 50000."
-            ) from None
+        wanted = _number(tokens.replace(",", "").replace("_", ""), THRESHOLD)
         refuse_locked(context_token_threshold=wanted)
         agent.engine.tracker.set_threshold(wanted)
     threshold = agent.engine.context_token_threshold
@@ -235,7 +238,7 @@ CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
         "[keep=N|upto=N]  Preview a compaction without running it",
     ),
     "recall": (
-        lambda agent, query, _stop: agent.session.recall(query).text(),
+        _recall,
         "text or N  Search all messages, or show message N",
     ),
     "log": (_log, "[file]  Show the log of compactions, or save it as Markdown"),
@@ -245,7 +248,7 @@ CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
     ),
     "redo": (
         lambda agent, _argument, _stop: agent.redo_compaction(),
-        "Redo the compaction you undid last",
+        "Redo the last compaction you undid",
     ),
     "edit": (_edit, "[text]  Show the summary, or replace it with your own"),
     "regenerate": (
@@ -259,7 +262,7 @@ CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
     ),
     "rules": (
         _rules,
-        "[use|ignore|drop N|keep N]  List your rules and those of the project's file",
+        "[use|ignore|drop N|keep N]  List your rules and the project's",
     ),
     "exclude": (
         lambda agent, number, _stop: agent.exclude(_number(number, EXCLUDE)),

@@ -9,7 +9,6 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -44,7 +43,6 @@ from nbchat.errors import (
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.connect import (
     LIST_SECONDS,
-    NEAREST,
     Listing,
     listed,
     refuse_unlisted,
@@ -197,28 +195,23 @@ class Models:
         address = self._whole(address)
         self._live.use_provider(agent, provider, address)
         if not always:
-            return f"{name} answers in this chat."
+            return f"This chat now uses {name}."
         choose_model(name, address, self._live.window_of(name))
         origin = self._live.config.origins.get("model", CHOICE)
         if origin != CHOICE:
             return f"Saved, but new chats still use the model of the {origin}."
-        return f"{name} answers in this chat and in new ones."
+        return f"This chat and new ones now use {name}."
 
     def forget(self) -> str:
         """Forget the model for new chats; this chat keeps its own."""
         name = model_for_new_chats()
         choose_model("")
-        return f"New chats don't start with {name} any more."
+        return f"New chats no longer start with {name}."
 
     def _unnamed(self, name: str) -> str:
         """The message about a name without a provider: the nearest ones of all."""
-        known = [each.name for one in self.providers() for each in one.models]
-        bare = {each.partition(":")[2]: each for each in known}
-        near = get_close_matches(name, bare, NEAREST)
-        if not near:
-            return unknown_kind(name)
-        likely = " or ".join(bare[each] for each in near)
-        return f"{name!r} names no provider. Did you mean {likely}?"
+        listed = (each.name for one in self.providers() for each in one.models)
+        return unknown_kind(name, listed)
 
     def _whole(self, address: str) -> str:
         """An address with the login that was typed or set with it."""

@@ -215,13 +215,13 @@ PRESETS = {
 ABOUT = {
     "single-summary": "When the input tokens since the last compaction reach the "
     "threshold: one summary of all messages.",
-    "tiered": "At 75 % of the window: the last 10 exchanges stay, older ones become "
+    "tiered": "At 75% of the window: the last 10 exchanges stay, older ones become "
     "bullets, and the oldest become facts.",
-    "recent-messages": "At 80 % of the window: the last 10 messages stay, and a "
+    "recent-messages": "At 80% of the window: the last 10 messages stay, and a "
     "summary replaces the others.",
-    "early": "At 50 % of the window: the last 3 messages stay. Tool outputs are "
+    "early": "At 50% of the window: the last 3 messages stay. Tool outputs are "
     "shortened as they arrive.",
-    "token-window": "At 95 % of the window: the newest 1,000 tokens stay.",
+    "token-window": "At 95% of the window: the newest 1,000 tokens stay.",
     "extractive": "Copies messages, work and results instead of calling a model.",
     "auto": "When a compaction costs less than sending everything again.",
     "off": "Only on request.",
@@ -234,8 +234,9 @@ def policy_named(policy: str | Policy) -> Policy:
     if isinstance(policy, Policy):
         return policy
     if policy not in PRESETS:
-        known = ", ".join(PRESETS)
-        raise ConfigError(f"No policy named {policy!r}. Choose one of {known}.")
+        near = [f"Did you mean {n}?" for n in get_close_matches(policy, PRESETS, 1)]
+        known = f"Choose one of {', '.join(PRESETS)}."
+        raise ConfigError(" ".join([f"No policy named {policy!r}.", *near, known]))
     return PRESETS[policy]
 
 

@@ -123,7 +123,7 @@ class SearchResults:
         if omitted := self.results[len(shown) :]:
             positions = ", ".join(str(result.position) for result in omitted)
             shown.append(f"[more matches: {positions}; recall one by its number]")
-        return "\n\n---\n\n".join(shown) or "nothing was found"
+        return "\n\n---\n\n".join(shown) or "Nothing was found."
 
     def _passage(self, result: SearchResult, limit: int, count: Count) -> str:
         """As many entries of a result as fit the limit, in their order."""

@@ -23,10 +23,17 @@ from nbchat.providers.base import (
     estimated_tokens,
 )
 from nbchat.providers.endpoint import ReadKey, given_key
-from nbchat.providers.model_info import ModelInfo, ServedModel, model_info, retirement
+from nbchat.providers.model_info import (
+    ModelInfo,
+    ServedModel,
+    chat_models,
+    model_info,
+    retirement,
+)
 from nbchat.providers.provider_table import (
     CHAT,
     KINDS,
+    NEAREST,
     OPENAI,
     Service,
     service_of,
@@ -46,9 +53,6 @@ EMBEDDED_MODEL = "local:smollm2"
 
 LIST_SECONDS = 6.0
 """For a server's list of models."""
-
-NEAREST = 3
-"""Names that are shown instead of a wrong one."""
 
 UNLISTED = ("azure", "bedrock", "vertex", "local")
 """Providers whose servers do not list what they serve."""
@@ -85,7 +89,8 @@ def connect(
     """
     kind, _, name = (model or default_model()).partition(":")
     if kind not in KINDS or not name:
-        raise ConfigError(unknown_kind(model))
+        listed = (f"{each}:{name}" for each in KINDS for name in chat_models(each))
+        raise ConfigError(unknown_kind(model, listed))
     service = service_of(kind, name)
     provider = _provider_class(service, base_url)
     connected: Provider = provider(

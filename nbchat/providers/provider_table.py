@@ -6,6 +6,7 @@ an API of its own.
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -235,6 +236,10 @@ CLOSED = {
 """Messages about providers that no longer exist."""
 
 
+NEAREST = 3
+"""Names that are shown instead of a wrong one."""
+
+
 def service_of(kind: str, model: str) -> Service:
     """The row that serves a model; raises ConfigError if there is none."""
     rows = [service for service in SERVICES if service.kind == kind]
@@ -244,8 +249,11 @@ def service_of(kind: str, model: str) -> Service:
     raise ConfigError(unknown_kind(f"{kind}:{model}"))
 
 
-def unknown_kind(model: str) -> str:
-    """One line about a model whose provider is unknown, or that has none."""
+def unknown_kind(model: str, listed: Iterable[str] = ()) -> str:
+    """One line about a model whose provider is unknown, or that has none.
+
+    It suggests the nearest names that are `listed`, with their providers.
+    """
     kind, colon, name = model.partition(":")
     if kind in CLOSED:
         return CLOSED[kind].format(model=model, name=name.rpartition("/")[2] or "NAME")
@@ -253,6 +261,9 @@ def unknown_kind(model: str) -> str:
     if nearest and nearest[0] != kind:
         right = f"{nearest[0]}:{model.partition(':')[2]}"
         return f"No provider named {kind}. Did you mean {right}?"
+    seen = f"No provider named {kind}." if colon else f"{model!r} has no provider."
+    bare = {each.partition(":")[2]: each for each in reversed([*listed])}
+    if near := get_close_matches(model, bare, NEAREST):
+        return f"{seen} Did you mean {' or '.join(bare[each] for each in near)}?"
     known = ", ".join(KINDS)
-    seen = f"No provider named {kind}." if colon else f"{model!r} names no provider."
     return f"{seen} Write a model as provider:name, with one of {known}."

@@ -261,6 +261,30 @@ def test_a_key_goes_without_its_value_unless_its_author_insists(
     assert "str of length 14\nsk-never-shown\n-\nSee @!" in notebook.run(2).inner_text()
 
 
+def refused_alike(panel: Locator, page: Page) -> None:
+    """A mistyped command and a wrong argument get a line, and their text back."""
+    field = panel.locator(".nbc-input")
+    page.keyboard.type("/hlep")
+    page.keyboard.press("Enter")
+    refused = panel.locator(".nbc-error")
+    expect(refused).to_have_text("No command named /hlep. Did you mean /help?")
+    expect(field).to_have_value("/hlep")  # to be corrected
+    look = "each => [each.className, getComputedStyle(each).background]"
+    typo = refused.evaluate(look)
+    field.fill("/set attempts many")
+    page.keyboard.press("Enter")
+    expect(refused).to_have_text(  # in place of the line before
+        "attempts can't be 'many'. Use a whole number from 1 to 100."
+    )
+    expect(refused).to_have_css("background-color", "rgba(0, 0, 0, 0)")
+    assert refused.evaluate(look) == typo
+    expect(field).to_have_value("/set attempts many")
+    field.fill("/pin")
+    page.keyboard.press("Enter")
+    expect(panel.locator(".nbc-note").last).to_have_text("No rules are pinned.")
+    expect(refused).to_have_count(0)  # it was only about what was typed before
+
+
 def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
     open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
@@ -301,20 +325,7 @@ def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
     page.keyboard.press("Enter")
     expect(panel.locator(".nbc-reply")).to_contain_text("/compact")
     expect(panel.locator(".nbc-reply th").last).to_be_in_viewport()
-    page.keyboard.type("/hlep")
-    page.keyboard.press("Enter")
-    expect(panel.locator(".nbc-note").last).to_have_text(
-        "No command named /hlep. Did you mean /help?"
-    )
-    expect(panel.locator(".nbc-error")).to_have_count(0)
-    page.keyboard.type("/set attempts many")
-    page.keyboard.press("Enter")
-    refused = panel.locator(".nbc-error")
-    expect(refused).to_have_text(
-        "attempts can't be 'many'. Use a whole number from 1 to 100."
-    )
-    expect(refused).to_have_css("background-color", "rgba(0, 0, 0, 0)")
-    expect(field).to_have_value("/set attempts many")  # to be corrected
+    refused_alike(panel, page)
     field.fill("")
     page.keyboard.type("/new")
     options(panel).first.click()

@@ -100,7 +100,7 @@ def test_an_own_server_answers_after_four_clicks_with_nothing_but_its_address(
     models.get_by_role("button", name="openai:gpt-oss:20b", exact=True).click()
     expect(used).to_contain_text("New chats start with openai:gpt-oss:20b.")
     used.get_by_role("button", name="Forget").click()
-    forgotten = "New chats don't start with openai:gpt-oss:20b any more."
+    forgotten = "New chats no longer start with openai:gpt-oss:20b."
     expect(models.locator(".nbc-dialog-status")).to_have_text(forgotten)
     expect(used.get_by_role("button", name="Forget")).to_be_hidden()
 
@@ -153,9 +153,7 @@ def test_what_is_wrong_with_a_server_or_a_name_is_one_line_and_nothing_is_lost(
     name = models.get_by_label("Model", exact=True)
     name.fill("gpt-6-lana")
     name.press("Enter")
-    expect(status).to_contain_text(
-        "'gpt-6-lana' names no provider. Did you mean openai:"
-    )
+    expect(status).to_contain_text("'gpt-6-lana' has no provider. Did you mean openai:")
     name.fill("gemini")
     notebook.page.set_viewport_size({"width": 350, "height": 700})
     name.scroll_into_view_if_needed()

@@ -92,14 +92,34 @@ def test_help_lines_has_one_line_per_command(commands):
     assert commands.help_lines["pin"].startswith("[text]  List the pinned rules")
 
 
-def test_a_mistyped_command_suggests_the_nearest_and_is_no_error(commands):
+REFUSED = {
+    "/hlep": "No command named /hlep. Did you mean /help?",
+    "/xyz": "No command named /xyz. /help lists all commands.",
+    "/new a b": "/new takes no arguments.",
+    "/resume": "/resume needs the id of a session. /sessions lists them.",
+    "/import": "/import needs the id of a session.",
+    "/delete": "/delete needs the id of a session.",
+    "/delete xyz": "There's no session 'xyz'. /sessions lists yours.",
+    "/recall": "/recall needs words to look for, or the number of a message.",
+    "/unpin": "/unpin needs the number of a rule. /pin lists them.",
+    "/exclude one": "/exclude needs the number of a message.",
+    "/threshold -1": "/threshold needs a number of tokens, such as",
+    "/policy teired": "No policy named 'teired'. Did you mean tiered? Choose one of",
+    "/model gpt-6-lana": "'gpt-6-lana' has no provider. Did you mean openai:gpt-6-",
+    "/model xyz": "'xyz' has no provider. Write a model as provider:name, with one",
+    "/mcp xyz": "No MCP server named xyz.",
+    "/redact xyz": "/redact needs 4 characters or more.",
+    "/set nothing 3": "No setting named nothing. /settings lists them all.",
+}
+
+
+def test_what_is_refused_says_in_a_line_what_to_type_instead(commands):
     agent = agent_for(commands)
-    assert replied(commands(agent, "/hlep")) == (
-        "No command named /hlep. Did you mean /help?"
-    )
-    assert replied(commands(agent, "/xyz")) == (
-        "No command named /xyz. /help lists all commands."
-    )
+    for line, said in REFUSED.items():
+        with pytest.raises(NbchatError) as refused:
+            list(commands(agent, line))
+        assert said in str(refused.value), line
+        assert "\n" not in str(refused.value), line
 
 
 def test_help_lists_every_command_once_in_groups_the_most_used_first(commands):
@@ -300,7 +320,7 @@ def test_without_rules_it_is_said(commands):
             "Use /rules, /rules drop N or /rules keep N",
         ),
         ("/rules 1", "Use /rules, /rules drop N or /rules keep N"),
-        ("/unpin two", "needs a number from the list of /pin"),
+        ("/unpin two", "needs the number of a rule"),
         ("/unpin", "needs a number"),
         ("/unpin 0", "There's no pin 0. /pin lists them"),
         ("/unpin 2", "There's no pin 2. /pin lists them"),
@@ -473,7 +493,7 @@ def test_the_model_can_be_changed_during_a_conversation(commands):
     said = replied(commands(agent, "/model local:smollm2"))
     assert said == "This chat now uses local:smollm2."
     assert agent.engine.tracker.info.window == 8_192
-    with pytest.raises(ConfigError, match="names no provider"):
+    with pytest.raises(ConfigError, match="has no provider"):
         commands(agent, "/model gpt")
     assert agent.provider.name == "local:smollm2"
 

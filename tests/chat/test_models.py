@@ -165,7 +165,7 @@ def test_the_model_of_one_chat_is_kept_with_its_address_for_this_chat_alone(
     said = models.choose(
         agent, "openai:qwen3:8b", server.address, always=False, unlisted=False
     )
-    assert said == "openai:qwen3:8b answers in this chat."
+    assert said == "This chat now uses openai:qwen3:8b."
     assert models.origin(agent).startswith("chosen for this chat")
     assert agent.ask("Hello") == "From my server."
     session = store.load(agent.session.session_id)

@@ -84,11 +84,11 @@ def test_a_yes_is_kept_for_this_content_in_later_chats(project, store):
 def test_a_no_is_kept_and_can_be_taken_back(project, store):
     chat = Chat(project, store)
     assert chat.sent() == []
-    assert "aren't used" in chat.command("/rules ignore")
+    assert "are off" in chat.command("/rules ignore")
     later = Chat(project, store)
     assert later.sent() == []
     assert later.offered == []
-    assert "not in use, /rules use changes that" in later.command("/rules")
+    assert "not in use. /rules use turns them on." in later.command("/rules")
     later.command("/rules use")
     assert later.sent() == [RULES]
 
@@ -122,7 +122,7 @@ def test_a_yes_counts_only_for_the_text_that_was_shown(project, store):
     assert chat.sent() == []
     shown = chat.command("/rules use")
     assert shown == (
-        f"Rules from the file AGENTS.md ({WAITS}):\n{RULES}\n\n"
+        f"Rules from the file AGENTS.md: {WAITS}\n{RULES}\n\n"
         "To use these rules, run /rules use again."
     )
     (project / "AGENTS.md").write_text("Other rules.")
@@ -132,7 +132,7 @@ def test_a_yes_counts_only_for_the_text_that_was_shown(project, store):
     assert chat.sent() == ["Other rules."]
 
 
-WAITS = "not in use yet, choose /rules use or /rules ignore"
+WAITS = "not in use yet. Choose /rules use or /rules ignore."
 
 
 def test_invisible_characters_are_shown_before_a_yes(project, store):

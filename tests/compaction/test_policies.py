@@ -95,7 +95,9 @@ def test_a_limit_below_the_floor_is_refused_when_the_policy_is_set():
 
 def test_an_unknown_policy_changes_nothing():
     engine = CompactionEngine()
-    with pytest.raises(ConfigError, match=r"No policy named 'teired'. Choose .*tiered"):
+    with pytest.raises(
+        ConfigError, match=r"No policy named 'teired'. Did you mean tiered\?"
+    ):
         engine.tracker.use_policy("teired")
     assert engine.policy.name == "single-summary"
 

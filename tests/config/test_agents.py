@@ -122,6 +122,6 @@ def test_a_site_that_locks_the_model_holds_against_code_and_choice(
     assert Agent().provider.name == "local:smollm2"
     with pytest.raises(ConfigError, match="locked to 'local:smollm2'"):
         Agent("openai:gpt-6-luna")
-    with pytest.raises(ConfigError, match="names no provider"):
+    with pytest.raises(ConfigError, match="has no provider"):
         monkeypatch.setenv("JUPYTER_CONFIG_PATH", "")
         Agent("qwen3")

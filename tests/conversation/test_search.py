@@ -75,7 +75,7 @@ def test_any_word_finds_an_entry_and_more_words_find_it_first():
     assert best(kept, "order lisbon") == [2, 1, 0]
     assert best(kept, "Lisbon Madrid") == [1, 2]
     assert best(kept, "Madrid") == []
-    assert kept.recall("Madrid").text() == "nothing was found"
+    assert kept.recall("Madrid").text() == "Nothing was found."
     assert best(kept, "") == []
 
 

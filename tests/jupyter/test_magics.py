@@ -401,7 +401,7 @@ def test_an_interrupted_cell_leaves_what_had_arrived_in_the_panel(shell, capsys)
     ("line", "said"),
     [
         ("/resume nope", "no session 'nope'"),
-        ("/model gpt-5", "names no provider"),
+        ("/model gpt-5", "has no provider"),
         ("/threshold 1", "alone"),
     ],
 )
@@ -996,7 +996,7 @@ def test_run_all_after_a_restart_has_each_turn_once_and_names_another_model(
     capsys.readouterr()
     agent = agent_with(restarted, says("Uno."), says("Dos."))
     told = capsys.readouterr().out
-    assert "scripted:model answered here before. Now it's local:" in told
+    assert "This chat used scripted:model before. Your settings now say local:" in told
     run_as_cell(restarted, "a", "first")
     run_as_cell(restarted, "b", "second")
     said = [each.content for each in agent.session.transcript]

@@ -1293,7 +1293,7 @@ def test_fr_6_3_2_the_full_history_can_be_searched(store: SessionStore):
     assert "QX-77" not in agent.session.history[0].content.partition("<facts>")[0]
     assert [place for place, _ in agent.session.recall("code qx-77").entries] == [0]
     assert "My code is QX-77." in replied(Commands(store)(agent, "/recall qx-77"))
-    assert replied(Commands(store)(agent, "/recall ZZ-1")) == "nothing was found"
+    assert replied(Commands(store)(agent, "/recall ZZ-1")) == "Nothing was found."
 
 
 # 7 Performance and scalability

@@ -66,7 +66,7 @@ def test_a_summary_model_may_be_of_another_provider_or_just_a_name(monkeypatch):
     [
         (
             {"model": "gpt-5"},
-            "'gpt-5' names no provider. Write a model as provider:name",
+            "'gpt-5' has no provider. Did you mean openai:gpt-5",
         ),
         ({"model": "azur:gpt-5"}, "No provider named azur. Did you mean azure:gpt-5?"),
         ({"model": "local:llama-900b"}, "embedded model named 'llama-900b'"),

@@ -16,6 +16,7 @@ from nbchat.chat.chat_events import (
     Idle,
     MessagesReturned,
     QueueChanged,
+    Refused,
     RulesOffered,
     RunnerEvent,
     SessionLoaded,
@@ -221,9 +222,8 @@ class PanelState:
                 operations += self._measure(phase="ready")
             case SessionLoaded(session):
                 operations = self._transcript.restore(session)
-            case CommandReplied(text, columns, rows):
-                html = listing_html(columns, rows) if columns else note_html(text)
-                operations = self._transcript.note(html)
+            case CommandReplied() | Refused():
+                operations = self._fold_reply(event)
             case MessagesReturned(texts, position):
                 text = displayable("\n\n".join(texts))
                 at = {} if position is None else {"position": position}
@@ -238,6 +238,12 @@ class PanelState:
             case _:
                 assert_never(event)
         return operations
+
+    def _fold_reply(self, event: CommandReplied | Refused) -> list[Operation]:
+        if isinstance(event, Refused):
+            return self._transcript.refuse(event.error, self._session)
+        table = event.columns and listing_html(event.columns, event.rows)
+        return self._transcript.note(table or note_html(event.text))
 
     def _fold_card(self, event: RulesOffered | CellsUndone) -> list[Operation]:
         if isinstance(event, RulesOffered):
@@ -256,7 +262,8 @@ class PanelState:
                 return self.set(queue=queue, **({"is_busy": True} if queue else {}))
             case TurnStarted():
                 self._transcript.turn_began = self._clock()
-                return self.set(is_busy=True, activity="Waiting for the model")
+                begun = self.set(is_busy=True, activity="Waiting for the model")
+                return [*self._transcript.drop_refusal(), *begun]
             case Stopping():
                 return self.set(activity="Stopping")
             case Working(activity):

@@ -394,6 +394,8 @@ class TranscriptView:
         """Time of the clock; None while no turn runs."""
         self._failures: list[int] = []
         """Items that say why the newest message has no answer."""
+        self._refusal: int | None = None
+        """The item that says why the newest command was refused."""
 
     def snapshot(self) -> dict[str, Any]:
         """The newest page of items, and what streams."""
@@ -439,6 +441,24 @@ class TranscriptView:
         keys, self._failures = self._failures, []
         return [operation for key in keys for operation in self._items.drop(key)]
 
+    def refuse(self, error: NbchatError, session: Session | None) -> list[Operation]:
+        """Say in a line why a command or a message was refused.
+
+        A turn that failed before keeps its buttons. A key that is missing or wrong can
+        be replaced, as in a turn that failed.
+        """
+        if isinstance(error, AuthenticationFailed):
+            return self.fold(TurnFailed(str(error), error), session)
+        ended = [*self.drop_refusal(), *self._end_turn(session)]
+        line = self._items.show(failure_html(str(error), is_refusal=True))
+        self._refusal = line[0]["key"]
+        return [*ended, *line]
+
+    def drop_refusal(self) -> list[Operation]:
+        """Remove the line about a refused command: another one runs."""
+        key, self._refusal = self._refusal, None
+        return [] if key is None else self._items.drop(key)
+
     def note(self, html: str) -> list[Operation]:
         """Show the answer of a command."""
         return self._items.show(html)
@@ -451,7 +471,7 @@ class TranscriptView:
         if session is self._session:
             return self._grow(session)
         self._session, self._shown, self._has_cost = session, 0, False
-        self._failures = []
+        self._failures, self._refusal = [], None
         self._cells.clear()
         for part in (self._items, self.banners, self.approvals, self.rules):
             part.clear()
@@ -669,10 +689,7 @@ def _has_no_answer(session: Session) -> bool:
 
 
 def _failure(event: TurnFailed, session: Session | None) -> str:
-    """Notice of a failed turn; text that had arrived may be continued.
-
-    A command that was refused before anything was asked is no failure.
-    """
+    """Notice of a failed turn; text that had arrived may be continued."""
     refused = event.error if isinstance(event.error, AuthenticationFailed) else None
     can_retry = session is not None and has_unfinished_turn(session.transcript)
     can_continue = (
@@ -682,7 +699,6 @@ def _failure(event: TurnFailed, session: Session | None) -> str:
         event.message,
         can_retry=can_retry,
         can_continue=can_continue,
-        is_refusal=not (can_retry or refused) and isinstance(event.error, NbchatError),
         key_of=refused.kind if refused else "",
         server=refused.server if isinstance(refused, KeyWithheld) else "",
     )

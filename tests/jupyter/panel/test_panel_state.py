@@ -16,6 +16,7 @@ from nbchat.chat.chat_events import (
     AgentReady,
     Idle,
     QueueChanged,
+    Refused,
     RulesOffered,
     SessionLoaded,
     TurnStarted,
@@ -39,7 +40,7 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.rules_file import RulesFile
 from nbchat.conversation.session import Session
-from nbchat.errors import RequestRefused
+from nbchat.errors import NbchatError, RequestRefused
 from nbchat.jupyter.panel.panel_state import PanelState
 from nbchat.testing import ScriptedProvider, fails, says
 
@@ -161,6 +162,12 @@ def test_a_failed_turn_offers_to_try_again_until_it_is_answered():
     ran(state, [AgentReady(agent)])
     ran(state, agent.run("first"))
     assert 'class="nbc-error" data-retry' in shown_page(state)[-1]
+    failed = shown_page(state)
+    ran(state, [Refused(NbchatError("No command named /hlep."))])
+    line = '<div class="nbc-error" data-refusal><p>No command named /hlep.</p></div>'
+    assert shown_page(state) == [*failed, line]
+    ran(state, [TurnStarted("/again")])
+    assert shown_page(state) == failed
     ran(state, agent.retry())
     assert not any("nbc-error" in html for html in shown_page(state))
     assert "One." in str(shown_page(state))
