@@ -220,7 +220,7 @@ class MapRun:
     ) -> None:
         """`read` reads the rows, of which there are `total` if they can be counted."""
         self.name = plan.name
-        self.counts = Counts(total)
+        self.counts = Counts(total, workers)
         """Counts of finished, failed, skipped and running rows, and their cost."""
         self.changed: dict[str, str] = {}
         """Finished keys whose input, agent or `output` has changed, with a note."""
@@ -568,12 +568,12 @@ class MapRun:
         arrived: Arrived = queue.SimpleQueue()
         while True:
             most = 1 if self._is_probing else self._workers * AHEAD
-            while self.counts.running < most:
+            while self.counts.handed_out < most:
                 task = self._next_task()
                 if task is None:
                     break
                 executor = self._submit(executor, task, arrived)
-            if not self.counts.running:
+            if not self.counts.handed_out:
                 break
             with suppress(queue.Empty):
                 self._take(*arrived.get(timeout=0.02 if self._is_probing else None))
@@ -602,7 +602,7 @@ class MapRun:
 
     def _awaited(self) -> RowTask | None:
         """A row to ask again, once it is time, if nothing else is left to do."""
-        if not self._later.rows or self.counts.running:
+        if not self._later.rows or self.counts.handed_out:
             return None
         self._control.stop.wait(self._later.seconds_left)
         return self._later.due() if self._may_begin else None
@@ -631,7 +631,7 @@ class MapRun:
         except UNSENDABLE as error:  # others say so in the future
             future = Future()
             future.set_exception(error)
-        self.counts.running += 1
+        self.counts.handed_out += 1
         future.add_done_callback(lambda done: arrived.put((task, done)))
         return executor
 
@@ -654,7 +654,7 @@ class MapRun:
 
     def _take(self, task: RowTask, future: "Future[Result]") -> None:
         """Take the result of a worker, or the fault that ended it."""
-        self.counts.running -= 1
+        self.counts.handed_out -= 1
         try:
             result = future.result()
         except BaseException as error:  # noqa: BLE001  # whatever ended a worker
@@ -893,16 +893,18 @@ class LaterRows:
 class Counts:
     """Progress and cost of a run."""
 
-    def __init__(self, total: int | None) -> None:
+    def __init__(self, total: int | None, workers: int) -> None:
         """`total` is the number of rows, if it is known."""
         self.total = total
+        self._workers = workers
         self.done = 0
         self.failed = 0
         self.skipped = 0
         """Rows that an earlier run has finished."""
         self.worked = 0
         """Rows that this run has finished or tried."""
-        self.running = 0
+        self.handed_out = 0
+        """Rows that run or wait for a worker."""
         self.usage = Usage()
         self._seconds = 0.0
         self._began_at: float | None = None
@@ -937,6 +939,11 @@ class Counts:
     def __repr__(self) -> str:
         """The same on one line."""
         return f"<Counts {self.text}>"
+
+    @property
+    def running(self) -> int:
+        """Rows that are being worked on."""
+        return min(self.handed_out, self._workers)
 
     @property
     def over(self) -> int:

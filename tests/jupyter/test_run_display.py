@@ -49,7 +49,8 @@ def test_a_display_follows_a_run_to_its_end_and_again_after_it_is_resumed():
 
     run = map_agents(lambda: Agent(ScriptedProvider(answer)), ["a", "b"], workers=1)
     display, publisher = shown(run)
-    assert "running" in publisher.table
+    assert publisher.table.count("running") == 2  # its state, and the row of one worker
+    assert f"{'░' * 20} · 0 of 2 rows · 1 running<" in publisher.table
     run.stop()
     goes_on.set()
     run.wait()
