@@ -47,6 +47,15 @@ NOTE_JUMPS = """scroller => {
     window.watch.observe(scroller.firstElementChild);
 }"""
 
+# Turns the wheel up in a long output that is scrolled itself.
+WHEEL_INSIDE = """message => {
+    const output = message.appendChild(document.createElement("pre"));
+    output.style.cssText = "height: 40px; overflow: auto";
+    output.textContent = "line\\n".repeat(50);
+    output.scrollTop = 200;
+    output.dispatchEvent(new WheelEvent("wheel", { deltaY: -50, bubbles: true }));
+}"""
+
 FROM_BELOW = "({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight"
 
 
@@ -73,6 +82,7 @@ def test_nothing_jumps_while_an_answer_streams_and_ends_and_latest_goes_to_it(
     jump.click()
     expect(jump).to_be_hidden()
     expect(panel.locator(".nbc-input")).to_be_focused()
+    panel.locator(".nbc-user").evaluate(WHEEL_INSIDE)
     expect(panel.locator(".nbc-live p").nth(shown + 60)).to_be_attached()
     assert scroller.evaluate(FROM_BELOW) < 40
     scroller.hover()

@@ -36,7 +36,7 @@ def test_script_and_style_are_small_and_contact_only_their_own_server() -> None:
 
 def test_the_modules_send_and_apply_the_messages_of_the_protocol() -> None:
     text = "\n".join(file.read_text(encoding="utf-8") for file in MODULES)
-    sent = set(re.findall(r'(?:send|ask)\(\{ type: "(\w+)"', text))
+    sent = set(re.findall(r'(?:send|ask|query)\(\{ type: "(\w+)"', text))
     assert sent == {each["properties"]["type"]["const"] for each in FROM_VIEWS}
     applied = re.findall(r'if \(op === "(\w+)"\)', text)
     known = re.findall(r'"op": \{"const": "(\w+)"', json.dumps(PROTOCOL))

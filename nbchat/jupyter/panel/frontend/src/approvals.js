@@ -1,6 +1,6 @@
 // Approval of tool calls: the buttons on a call's card
 
-import { button, count, isComposing, pressedIn, tag } from "./dom.js";
+import { all, boxOf, button, count, isComposing, on, pressedIn, setDisabled, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { ChatPanel } from "./panel.js" */
@@ -89,8 +89,8 @@ export class Decisions {
   constructor(panel) {
     this.panel = panel;
     const { root, log } = panel.parts;
-    root.addEventListener("click", (event) => this.clicked(event));
-    root.addEventListener("keydown", (event) => this.denied(event));
+    on(root, "click", (event) => this.clicked(event));
+    on(root, "keydown", (event) => this.denied(event));
     const look = () => this.look();
     window.addEventListener("scroll", look, { capture: true, passive: true });
     const shown = new IntersectionObserver(look, { threshold: [0, 0.25, 0.5, 0.75, 1] });
@@ -102,9 +102,7 @@ export class Decisions {
   // Note which part of each waiting card is in sight now.
   look() {
     if (document.hidden || this.panel.isGone) return;
-    /** @type {NodeListOf<HTMLElement>} */
-    const cards = this.panel.parts.log.querySelectorAll("[data-ticket][data-seen-to]");
-    for (const card of cards) {
+    for (const card of all(this.panel.parts.log, "[data-ticket][data-seen-to]")) {
       const { part, height } = this.inSight(card);
       const read = Number(card.dataset.seenTo) * grownBy(card, height);
       if ("edited" in card.dataset) continue;
@@ -116,7 +114,7 @@ export class Decisions {
    * @param {HTMLElement} card
    */
   inSight(card) {
-    const [inner, outer] = [card, this.panel.parts.scroller].map((each) => each.getBoundingClientRect());
+    const [inner, outer] = [card, this.panel.parts.scroller].map(boxOf);
     const top = Math.max(outer.top, 0) - inner.top;
     const bottom = Math.min(outer.bottom, window.innerHeight) - inner.top;
     const height = callHeight(card);
@@ -130,12 +128,12 @@ export class Decisions {
   readOn(card) {
     const { scroller } = this.panel.parts;
     const unread = Number(card.dataset.seenTo) * callHeight(card);
-    const { top } = card.getBoundingClientRect();
+    const { top } = boxOf(card);
     this.panel.transcript.isPinned = false;
-    scroller.scrollTop += top + unread - scroller.getBoundingClientRect().top - 24;
+    scroller.scrollTop += top + unread - boxOf(scroller).top - 24;
     const { part } = this.inSight(card);
     // In a cell's panel the page itself may have to scroll.
-    if (part.bottom <= unread + 1) scrollPage(scroller, card.getBoundingClientRect().top + unread);
+    if (part.bottom <= unread + 1) scrollPage(scroller, boxOf(card).top + unread);
     this.look();
   }
 
@@ -209,7 +207,7 @@ function grownBy(card, height) {
  * @param {HTMLElement} card
  */
 function callHeight(card) {
-  const { top, bottom } = card.getBoundingClientRect();
+  const { top, bottom } = boxOf(card);
   return (card.querySelector(".nbc-decision")?.getBoundingClientRect().top ?? bottom) - top;
 }
 
@@ -236,7 +234,5 @@ function scrollPage(scroller, line) {
  */
 function closeDecision(card) {
   card.querySelector("summary")?.focus({ preventScroll: true });
-  /** @type {NodeListOf<HTMLButtonElement | HTMLInputElement>} */
-  const choices = card.querySelectorAll(".nbc-decision :is(button, input)");
-  for (const choice of choices) choice.disabled = true;
+  setDisabled(card, ".nbc-decision :is(button, input)", true);
 }

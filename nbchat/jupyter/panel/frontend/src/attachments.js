@@ -1,7 +1,7 @@
 // Attachments: chips above the message, and a preview of what each sends
 
 import { Dialog } from "./dialog.js";
-import { about, button, later, newToken, plural, tag } from "./dom.js";
+import { about, button, later, newToken, on, plural, primary, region, tag } from "./dom.js";
 import { inParts } from "./long_text.js";
 
 /** @import * as Protocol from "../protocol.js" */
@@ -15,14 +15,14 @@ export class PreviewDialog extends Dialog {
     super(panel, { title: "What will be sent", className: "nbc-preview" });
     this.shown = tag("div", "nbc-preview-shown");
     this.drop = button("", "Remove", "Don't attach it. The word stays in the message.");
-    const done = button("nbc-primary", "Done", "Back to the message");
+    const done = primary("Done", "Back to the message");
     done.dataset.first = "";
     this.footer.append(this.drop, done);
     this.content.append(this.shown);
-    const scrolling = { tabindex: "0", role: "region", "aria-label": "What will be sent" };
+    const scrolling = region("What will be sent");
     for (const [name, value] of Object.entries(scrolling)) this.content.setAttribute(name, value);
-    done.addEventListener("click", () => this.close());
-    this.drop.addEventListener("click", () => this.remove());
+    on(done, "click", () => this.close());
+    on(this.drop, "click", () => this.remove());
   }
 
   /** @param {Protocol.Chip} chip @param {HTMLElement} opener */
@@ -31,12 +31,12 @@ export class PreviewDialog extends Dialog {
     this.chip = chip;
     this.shown.replaceChildren();
     this.open(opener);
-    this.panel.send({ type: "preview", key: chip.key, token: this.newToken() });
+    this.query({ type: "preview", key: chip.key });
   }
 
   /** @param {Protocol.Previewed} message */
   answered({ text, tokens, picture }) {
-    this.status.textContent = `${this.chip.mention} · ${plural(tokens, "token")}`;
+    this.tell(`${this.chip.mention} · ${plural(tokens, "token")}`);
     this.shown.replaceChildren(tag("pre", "nbc-output", {}, ...inParts(text)));
     if (picture) this.shown.append(tag("img", "", { src: picture, alt: text }));
   }
@@ -117,7 +117,7 @@ export class Attached {
     const problem = { mention: "The file", key: "", tokens: 0, problem: reason, hidden: 0, ...PLAIN };
     this.uploads.push(...(message.type === "mentioned" ? message.chips : [problem]));
     this.draw(this.chips);
-    this.panel.parts.input.focus();
+    this.panel.focusBox();
   }
 
   get all() {
@@ -240,7 +240,7 @@ export class Attached {
   choose(chip, key) {
     this.chosen.set(chip.key, key);
     this.draw(this.chips);
-    this.panel.parts.input.focus();
+    this.panel.focusBox();
   }
 
   /** What can be sent in place of what is: all of it, or a description
@@ -254,8 +254,8 @@ export class Attached {
     const sent = this.isOpen(chip) ? "" : (this.chosen.get(key) ?? key);
     const all = button("nbc-attached-form", "Send all", `Send all of ${mention}: ${size}`);
     const some = button("nbc-attached-form", "Send a description", `Send the size and the most telling parts of ${mention}`);
-    all.addEventListener("click", () => this.choose(chip, whole));
-    some.addEventListener("click", () => this.choose(chip, described));
+    on(all, "click", () => this.choose(chip, whole));
+    on(some, "click", () => this.choose(chip, described));
     return [...(sent === whole ? [] : [all]), ...(sent === described ? [] : [some])];
   }
 
@@ -270,12 +270,12 @@ export class Attached {
     if (thumbnail) open.prepend(tag("img", "nbc-attached-picture", { src: thumbnail, alt: "" }));
     open.append(size);
     if (isOther !== Boolean(chip.is_described)) open.append(tag("span", "nbc-attached-size", {}, "description"));
-    open.addEventListener("click", () => this.panel.preview.show({ ...chip, key }, open));
+    on(open, "click", () => this.panel.preview.show({ ...chip, key }, open));
     const drop = button("nbc-attached-drop", "×", `Don't attach ${mention}`);
     drop.setAttribute("aria-label", drop.title);
-    drop.addEventListener("click", () => this.drop(mention));
+    on(drop, "click", () => this.drop(mention));
     const anyway = button("nbc-attached-anyway", `${hidden} hidden · send anyway`, SECRETS);
-    anyway.addEventListener("click", () => this.attachAnyway(mention));
+    on(anyway, "click", () => this.attachAnyway(mention));
     const extra = hidden && mention.startsWith("@") ? [anyway] : [];
     const shown = problem ? tag("span", "nbc-attached-problem", {}, problem) : open;
     /** @type {Record<string, string>} */
@@ -320,7 +320,7 @@ const RAW_SHOWN = 2_000; // characters of what `@!` sends; the chip shows all
  * @param {string} mention @param {string | undefined} text
  */
 function sentText(mention, text) {
-  const about = { tabindex: "0", role: "region", "aria-label": `What ${mention} sends` };
+  const about = region(`What ${mention} sends`);
   const shown = text === undefined ? "…" : text.length > RAW_SHOWN ? `${text.slice(0, RAW_SHOWN)}…` : text;
   return tag("pre", "nbc-output", about, shown);
 }
@@ -345,25 +345,25 @@ function base64Of(file) {
  * @param {Attached} attached
  */
 export function listenForFiles({ root, input, attach }, attached) {
-  attach.addEventListener("click", () => {
+  on(attach, "click", () => {
     const picker = tag("input", "", { type: "file", multiple: "" });
-    picker.addEventListener("change", () => attached.bring([...(picker.files ?? [])]));
+    on(picker, "change", () => attached.bring([...(picker.files ?? [])]));
     picker.click();
   });
-  root.addEventListener("dragover", (event) => {
+  on(root, "dragover", (event) => {
     if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
   });
-  root.addEventListener("drop", (event) => {
+  on(root, "drop", (event) => {
     if (!event.dataTransfer?.files.length) return;
     event.preventDefault();
     event.stopPropagation();
     attached.bring([...event.dataTransfer.files]);
   });
-  input.addEventListener("paste", ({ clipboardData: pasted }) => {
+  on(input, "paste", ({ clipboardData: pasted }) => {
     if (!pasted?.getData("text/plain")) attached.bring([...(pasted?.files ?? [])]);
   });
   // Pasted, dropped, dictated ...; before it is laid out
-  input.addEventListener("beforeinput", (event) => {
+  on(input, "beforeinput", (event) => {
     if ((event.data?.length ?? 0) <= LONGEST_TYPED) return;
     event.preventDefault();
     attached.bringText("pasted.txt", event.data ?? "");

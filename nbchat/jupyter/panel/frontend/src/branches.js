@@ -1,6 +1,6 @@
 // "2 / 3" at a message of which there are several versions, each in a session of its own
 
-import { iconButton, newToken, pressedIn, tag } from "./dom.js";
+import { all, iconButton, newToken, on, pressedIn, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { Answer } from "./dialog.js" */
@@ -17,7 +17,7 @@ export class Branches {
     this.token = null;
     /** @type {string | null} */
     this.returnTo = null; // the button that was pressed, in the session that comes
-    panel.parts.log.addEventListener("click", (event) => this.clicked(event));
+    on(panel.parts.log, "click", (event) => this.clicked(event));
   }
 
   // Another session is shown
@@ -52,8 +52,8 @@ export class Branches {
       const line = this.panel.actions.lineFrom(each.position);
       if (!line) continue;
       if (!line.querySelector(".nbc-switch")) line.append(this.made(each));
-      /** @type {NodeListOf<HTMLButtonElement>} */
-      const steps = line.querySelectorAll(".nbc-switch button");
+      /** @type {HTMLButtonElement[]} */
+      const steps = all(line, ".nbc-switch button");
       for (const step of steps) {
         step.disabled = isBlocked || !step.dataset.session;
       }

@@ -2,6 +2,7 @@
 // HTML is read in an inert document, and pictures are drawn and scaled here.
 
 import { drawsElsewhere, isScripted, plotLine } from "./plots.js";
+import { boxOf } from "./dom.js";
 
 /** @import { Output } from "./notebook.js" */
 /** @import * as Protocol from "../protocol.js" */
@@ -210,7 +211,7 @@ function shapes(root) {
     return each.shadowRoot ? shapes(each.shadowRoot) : [];
   });
   return found.filter((each) => {
-    const { width, height } = each.getBoundingClientRect();
+    const { width, height } = boxOf(each);
     return Math.min(width, height) >= SMALLEST_DRAWN;
   });
 }
@@ -219,7 +220,7 @@ function shapes(root) {
  * @param {Element | undefined} shown
  */
 async function photographed(shown) {
-  const parts = shapes(shown).map((part) => ({ part, box: part.getBoundingClientRect() }));
+  const parts = shapes(shown).map((part) => ({ part, box: boxOf(part) }));
   if (!parts.length) throw Error("the page does not show this picture");
   const left = Math.min(...parts.map(({ box }) => box.left));
   const top = Math.min(...parts.map(({ box }) => box.top));

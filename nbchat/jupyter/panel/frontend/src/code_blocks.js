@@ -1,7 +1,7 @@
 // Buttons of a code block: copy, insert, run
 
 import { showCopied } from "./clipboard.js";
-import { iconButton, pressedIn, tag } from "./dom.js";
+import { all, iconButton, on, pressedIn, tag } from "./dom.js";
 
 /** @import { NotebookCells } from "./notebook.js" */
 /** @import { ChatPanel } from "./panel.js" */
@@ -22,12 +22,8 @@ const INVISIBLE = new RegExp(`(?![\\u200c\\u200d\\ufe0f\\u00a0])${ANY_INVISIBLE.
  * @param {NotebookCells | null} notebook
  */
 export function finishBlocks(root, notebook) {
-  /** @type {NodeListOf<HTMLElement>} */
-  const blocks = root.querySelectorAll(".nbc-md > *");
-  for (const block of blocks) block.dir = "auto";
-  /** @type {NodeListOf<HTMLPreElement>} */
-  const bare = root.querySelectorAll(".nbc-md pre:not(.nbc-codebox > pre)");
-  for (const block of bare) {
+  for (const block of all(root, ".nbc-md > *")) block.dir = "auto";
+  for (const block of all(root, ".nbc-md pre:not(.nbc-codebox > pre)")) {
     const box = tag("div", "nbc-codebox");
     block.replaceWith(box);
     box.append(codeBar(block.dataset.language ?? "", notebook), block);
@@ -98,7 +94,7 @@ export class CodeActions {
   /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
-    panel.parts.root.addEventListener("click", (event) => this.clicked(event));
+    on(panel.parts.root, "click", (event) => this.clicked(event));
   }
 
   /** @param {Event} event */

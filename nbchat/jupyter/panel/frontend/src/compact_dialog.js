@@ -1,12 +1,18 @@
 // The dialog before a compaction by hand: what it would do, what to keep
 
 import { Dialog, field } from "./dialog.js";
-import { button, count, later, percent, tag } from "./dom.js";
+import { button, count, later, on, percent, primary, setText, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { ChatPanel } from "./panel.js" */
 
 const MOST_TOKENS = 1e9;
+
+export const FOCUS = "What the summary should focus on (optional)";
+
+export function focusInput() {
+  return tag("input", "", { type: "text", placeholder: "open questions, decisions …", "data-first": "" });
+}
 
 export class CompactDialog extends Dialog {
   /** @param {ChatPanel} panel */
@@ -18,20 +24,13 @@ export class CompactDialog extends Dialog {
     this.upto = null; // position of the last message to compact
     this.figures = tag("dl", "nbc-figures");
     this.warning = tag("div", "nbc-dialog-warning", { role: "status" });
-    const hint = { type: "text", placeholder: "open questions, decisions …", "data-first": "" };
-    this.focus = tag("input", "", hint);
+    this.focus = focusInput();
     const amount = { type: "number", min: "0", step: "any", placeholder: "set by the policy" };
     this.keep = tag("input", "", amount);
-    this.confirm = button("nbc-primary", "Compact", "Compact now", "submit");
-    const cancel = button("", "Cancel", "Close without changes");
-    this.footer.append(cancel, this.confirm);
-    this.form = tag("form", "nbc-fields", {}, this.figures, this.warning);
+    this.confirm = primary("Compact", "Compact now", "submit");
     this.kept = field("Tokens of the newest messages to keep word for word", this.keep);
-    this.form.append(field("What the summary should focus on (optional)", this.focus), this.kept, this.footer);
-    this.content.append(this.form);
-    cancel.addEventListener("click", () => this.close());
-    this.keep.addEventListener("input", later(() => this.isOpen && this.ask()));
-    this.form.addEventListener("submit", (event) => this.submit(event));
+    this.addForm(this.confirm, this.figures, this.warning, field(FOCUS, this.focus), this.kept);
+    on(this.keep, "input", later(() => this.isOpen && this.ask()));
   }
 
   /** @param {HTMLElement} opener @param {number | null} upto */
@@ -47,7 +46,7 @@ export class CompactDialog extends Dialog {
 
   ask() {
     const { keep, upto } = this.options();
-    this.panel.send({ type: "plan", keep, upto, token: this.newToken() });
+    this.query({ type: "plan", keep, upto });
     this.draw();
   }
 
@@ -60,7 +59,7 @@ export class CompactDialog extends Dialog {
   /** @param {Protocol.Planned} plan */
   answered(plan) {
     this.plan = plan;
-    this.status.textContent = "";
+    this.tell("");
     /** @param {[string, string]} pair */
     const row = ([name, text]) => [tag("dt", "", {}, name), tag("dd", "", {}, text)];
     this.figures.replaceChildren(...planRows(plan).flatMap(row));
@@ -70,12 +69,12 @@ export class CompactDialog extends Dialog {
     if (!this.isOpen) return;
     const isWaiting = this.token !== null;
     const { skip = "", warning = "" } = /** @type {Partial<Protocol.Planned>} */ (this.plan ?? {});
-    if (isWaiting && !this.plan) this.status.textContent = "Planning …";
+    if (isWaiting && !this.plan) this.tell("Planning …");
     this.figures.setAttribute("aria-busy", String(isWaiting));
     const text = skip ? `Can't compact now. ${skip}` : warning;
     this.warning.hidden = !text;
-    if (this.warning.textContent !== text) this.warning.textContent = text;
-    const isBlocked = this.panel.isGone || this.panel.state.is_busy;
+    setText(this.warning, text);
+    const { isBlocked } = this;
     this.keepFocus(() => (this.confirm.disabled = !this.plan || Boolean(skip) || isBlocked));
   }
 
@@ -83,10 +82,7 @@ export class CompactDialog extends Dialog {
     if (this.isOpen) this.ask();
   }
 
-  /** @param {Event} event */
-  submit(event) {
-    event.preventDefault();
-    if (this.confirm.disabled) return;
+  submit() {
     this.close();
     this.panel.compact(this.options());
   }

@@ -1,6 +1,6 @@
 // A list under the caret's word: commands after a slash, names after an @
 
-import { isComposing, newToken, pressedIn, tag } from "./dom.js";
+import { isComposing, newToken, on, pressedIn, tag } from "./dom.js";
 
 const CARET_KEYS = new Set(["ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown"]);
 
@@ -27,8 +27,8 @@ export class Completer {
     this.items = [];
     this.index = 0;
     const { choices } = panel.parts;
-    choices.addEventListener("mousedown", (event) => event.preventDefault());
-    choices.addEventListener("click", (event) => this.clicked(event));
+    on(choices, "mousedown", (event) => event.preventDefault());
+    on(choices, "click", (event) => this.clicked(event));
   }
 
   get isOpen() {

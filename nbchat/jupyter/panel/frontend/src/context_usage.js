@@ -1,7 +1,7 @@
 // The context part by part, and the costs of the session
 
 import { Dialog } from "./dialog.js";
-import { about, button, count, percent, plural, tag } from "./dom.js";
+import { about, button, count, on, percent, plural, region, tag } from "./dom.js";
 import { fullness } from "./header.js";
 
 /** @import * as Protocol from "../protocol.js" */
@@ -27,12 +27,12 @@ export class ContextDialog extends Dialog {
     this.parts = tag("table", "nbc-table");
     this.outlook = tag("div", "nbc-context-outlook");
     this.costs = tag("table", "nbc-table");
-    const scrolling = { tabindex: "0", role: "region", "aria-label": "Context and costs" };
+    const scrolling = region("Context and costs");
     this.shown = tag("div", "nbc-context-shown", scrolling);
     this.shown.append(this.status);
     this.content.append(this.shown);
     this.footer.remove();
-    this.overlay.addEventListener("click", ({ target }) => target === this.overlay && this.close());
+    on(this.overlay, "click", ({ target }) => target === this.overlay && this.close());
   }
 
   openFromMeter() {
@@ -44,12 +44,12 @@ export class ContextDialog extends Dialog {
   open(opener) {
     this.shown.replaceChildren(this.status);
     super.open(opener);
-    this.status.textContent = "Counting …";
+    this.tell("Counting …");
     this.refresh();
   }
 
   refresh() {
-    if (this.isOpen) this.panel.send({ type: "context", token: this.newToken() });
+    if (this.isOpen) this.query({ type: "context" });
   }
 
   /** @param {Protocol.ContextParts} held */
@@ -67,7 +67,7 @@ export class ContextDialog extends Dialog {
    */
   assumption({ window: size }) {
     const change = button("", "Change", "Set the context window of this model");
-    change.addEventListener("click", () => {
+    on(change, "click", () => {
       this.close();
       this.panel.modelDialog.openWindow(this.panel.parts.context);
     });

@@ -1,11 +1,15 @@
 // A dialog over the panel; the rest is inert while it is open
 
-import { button, isComposing, newToken, tag } from "./dom.js";
+import { all, button, isComposing, newToken, on, onSubmit, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { ChatPanel } from "./panel.js" */
 
 /** @typedef {Extract<Protocol.KernelToView, { token: string }>} Answer */
+
+/** @typedef {Extract<Protocol.ViewToKernel, { token: string }>} Question */
+
+/** @typedef {{ [Name in Question["type"]]: Omit<Extract<Question, { type: Name }>, "token"> }[Question["type"]]} Query A question without its token */
 
 const FOCUSABLE = "button, input, select, textarea, summary, a[href], [tabindex='0']";
 
@@ -33,10 +37,10 @@ export class Dialog {
     // Tab from the last stop or back from the first reaches one of these, and goes on.
     const [before, after] = [1, 2].map(() => tag("span", "", { tabindex: "0" }));
     this.overlay = tag("div", "nbc-overlay", { hidden: "" }, before, this.box, after);
-    this.overlay.addEventListener("keydown", (event) => this.onKey(event));
-    before.addEventListener("focus", () => this.stops().at(-1)?.focus());
-    after.addEventListener("focus", () => this.stops()[0].focus());
-    close.addEventListener("click", () => this.close());
+    on(this.overlay, "keydown", (event) => this.onKey(event));
+    on(before, "focus", () => this.stops().at(-1)?.focus());
+    on(after, "focus", () => this.stops()[0].focus());
+    on(close, "click", () => this.close());
     panel.parts.root.append(this.overlay);
   }
 
@@ -44,10 +48,20 @@ export class Dialog {
     return !this.overlay.hidden;
   }
 
+  // Nothing can be asked for while an answer is written, or without a kernel.
+  get isBlocked() {
+    return this.panel.isGone || Boolean(this.panel.state.is_busy);
+  }
+
+  /** @param {string} text */
+  tell(text) {
+    this.status.textContent = text;
+  }
+
   /** @param {HTMLElement} opener */
   open(opener) {
     this.opener = opener;
-    this.status.textContent = "";
+    this.tell("");
     this.setOpen(true);
     this.draw();
     const first = /** @type {HTMLElement | null} */ (this.box.querySelector("[data-first]"));
@@ -59,7 +73,16 @@ export class Dialog {
     this.token = null;
     this.setOpen(false);
     this.opener?.focus();
-    if (document.activeElement !== this.opener) this.panel.parts.input.focus();
+    if (document.activeElement !== this.opener) this.panel.focusBox();
+  }
+
+  /** Close, and go on in the message box.
+   * @param {string} command
+   */
+  leave(command) {
+    this.opener = this.panel.parts.input;
+    this.close();
+    this.panel.command(command);
   }
 
   /** @param {boolean} isOpen */
@@ -82,7 +105,7 @@ export class Dialog {
     if (message.token !== this.token) return;
     this.token = null;
     this.keepFocus(() => {
-      if (message.type === "refused") this.status.textContent = message.reason;
+      if (message.type === "refused") this.tell(message.reason);
       else this.answered(message);
       this.draw();
     });
@@ -107,11 +130,30 @@ export class Dialog {
   }
 
   stops() {
-    /** @type {NodeListOf<HTMLElement>} */
-    const found = this.box.querySelectorAll(FOCUSABLE);
-    return [...found].filter(isReachable);
+    return all(this.box, FOCUSABLE).filter(isReachable);
   }
 
+  /** Add a form with Cancel and the button that confirms.
+   * @param {HTMLButtonElement} confirm
+   * @param {...HTMLElement} fields
+   */
+  addForm(confirm, ...fields) {
+    const cancel = button("", "Cancel", "Close without changes");
+    this.footer.append(cancel, confirm);
+    const form = tag("form", "nbc-fields", {}, ...fields, this.footer);
+    this.content.append(form);
+    on(cancel, "click", () => this.close());
+    onSubmit(form, () => confirm.disabled || this.submit());
+  }
+
+  /** Ask the kernel; its answer reaches all views, and this dialog by the token.
+   * @param {Query} query
+   */
+  query(query) {
+    this.panel.send(/** @type {Protocol.ViewToKernel} */ ({ ...query, token: this.newToken() }));
+  }
+
+  submit() {}
   draw() {}
   refresh() {}
   /** @param {Exclude<Answer, Protocol.Refused>} _message */

@@ -22,6 +22,15 @@ export function button(className, label, title, type = "button") {
   return tag("button", className, { type, title }, label);
 }
 
+/** The button that most people want
+ * @param {string} label
+ * @param {string} title
+ * @param {string} [type]
+ */
+export function primary(label, title, type) {
+  return button("nbc-primary", label, title, type);
+}
+
 /** A button that shows a shape of icons.css; its label is read out and in the tooltip.
  * @param {string} className
  * @param {string} icon
@@ -33,6 +42,48 @@ export function iconButton(className, icon, label, title = label, type = "button
   const made = tag("button", `nbc-icon ${className}`, { type, title, "aria-label": label });
   made.dataset.icon = icon;
   return made;
+}
+
+/**
+ * @template {keyof HTMLElementEventMap} Name
+ * @param {EventTarget} target
+ * @param {Name} name
+ * @param {(event: HTMLElementEventMap[Name]) => unknown} react
+ * @param {AddEventListenerOptions} [options]
+ */
+export function on(target, name, react, options) {
+  target.addEventListener(name, /** @type {EventListener} */ (react), options);
+}
+
+/** The page isn't loaded again, as a form's would be.
+ * @param {HTMLFormElement} form
+ * @param {() => unknown} react
+ */
+export function onSubmit(form, react) {
+  on(form, "submit", (event) => {
+    event.preventDefault();
+    react();
+  });
+}
+
+/** @param {HTMLElement} element @param {string} text */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/**
+ * @template {HTMLElement} [Found=HTMLElement]
+ * @param {ParentNode} root
+ * @param {string} selector
+ * @returns {Found[]}
+ */
+export function all(root, selector) {
+  return [.../** @type {NodeListOf<Found>} */ (root.querySelectorAll(selector))];
+}
+
+/** @param {ParentNode} root @param {string} selector @param {boolean | undefined} isDisabled */
+export function setDisabled(root, selector, isDisabled) {
+  for (const each of all(root, selector)) each.toggleAttribute("disabled", Boolean(isDisabled));
 }
 
 /** What was pressed, if it is or is in an element that the selector means.
@@ -56,7 +107,7 @@ export function isComposing(event) {
  * @param {HTMLTextAreaElement} text in a form
  */
 export function submitByEnter(text) {
-  text.addEventListener("keydown", (event) => {
+  on(text, "keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || isComposing(event)) return;
     event.preventDefault();
     /** @type {HTMLFormElement} */ (text.form).requestSubmit();
@@ -82,6 +133,18 @@ export function tag(name, className = "", attributes = {}, ...children) {
 /** @param {string} value @param {string} text */
 export function option(value, text) {
   return tag("option", "", { value }, text);
+}
+
+/** @param {Element} element */
+export function boxOf(element) {
+  return element.getBoundingClientRect();
+}
+
+/** What scrolls can be reached by keys, and has a name.
+ * @param {string} label
+ */
+export function region(label) {
+  return { tabindex: "0", role: "region", "aria-label": label };
 }
 
 export function newToken() {

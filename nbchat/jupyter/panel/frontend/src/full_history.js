@@ -2,7 +2,7 @@
 
 import { finishBlocks } from "./code_blocks.js";
 import { Dialog } from "./dialog.js";
-import { button, fromHtml, later, plural, tag } from "./dom.js";
+import { button, fromHtml, later, on, plural, region, tag } from "./dom.js";
 import { addRest } from "./long_text.js";
 
 /** @import * as Protocol from "../protocol.js" */
@@ -25,12 +25,12 @@ export class HistoryView extends Dialog {
     this.search = tag("input", "", { ...typing, "aria-label": "Search the history" });
     this.earlier = button("nbc-earlier", "Earlier", "Show earlier messages");
     this.list = tag("div", "nbc-history-list");
-    const scrolling = { tabindex: "0", role: "region", "aria-label": "Messages" };
+    const scrolling = region("Messages");
     this.scroller = tag("div", "nbc-history-scroller", scrolling, this.earlier, this.list);
     this.content.append(tag("div", "nbc-search", {}, this.search, this.status), this.scroller);
     this.footer.remove();
-    this.search.addEventListener("input", later(() => this.isOpen && this.ask(null)));
-    this.earlier.addEventListener("click", () => this.ask(this.first ?? null));
+    on(this.search, "input", later(() => this.isOpen && this.ask(null)));
+    on(this.earlier, "click", () => this.ask(this.first ?? null));
   }
 
   /** @param {HTMLElement} opener */
@@ -50,8 +50,8 @@ export class HistoryView extends Dialog {
   ask(before) {
     this.before = before;
     const query = this.search.value.trim();
-    this.status.textContent = "Searching …";
-    this.panel.send({ type: "history", query, before, token: this.newToken() });
+    this.tell("Searching …");
+    this.query({ type: "history", query, before });
   }
 
   /** @param {Protocol.HistoryPage} page */
@@ -66,7 +66,7 @@ export class HistoryView extends Dialog {
     const height = this.scroller.scrollHeight;
     const bottom = this.before === null ? height : height - below;
     this.scroller.scrollTop = isSearch ? 0 : bottom; // the best match is at the top
-    this.status.textContent = plural(total, isSearch ? "match" : "message");
+    this.tell(plural(total, isSearch ? "match" : "message"));
   }
 }
 

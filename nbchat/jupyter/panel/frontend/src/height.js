@@ -1,6 +1,6 @@
 // The panel's height, dragged at its lower edge and kept in this browser
 
-import { tag } from "./dom.js";
+import { on, tag } from "./dom.js";
 
 /** @import { ChatPanel } from "./panel.js" */
 
@@ -16,8 +16,8 @@ export class Height {
     const about = { role: "separator", "aria-orientation": "horizontal", tabindex: "0" };
     this.grip = tag("div", "nbc-grip", { ...about, "aria-label": "Height of the chat", title: "Drag to change the height" });
     panel.parts.root.append(this.grip);
-    this.grip.addEventListener("pointerdown", (event) => this.begin(event));
-    this.grip.addEventListener("keydown", (event) => this.onKey(event));
+    on(this.grip, "pointerdown", (event) => this.begin(event));
+    on(this.grip, "keydown", (event) => this.onKey(event));
   }
 
   // What the notebook's code set; else what was dragged here last
@@ -39,9 +39,9 @@ export class Height {
     const move = ({ clientY }) => this.set(start + clientY);
     event.preventDefault();
     this.grip.setPointerCapture(event.pointerId);
-    this.grip.addEventListener("pointermove", move);
+    on(this.grip, "pointermove", move);
     const end = () => this.grip.removeEventListener("pointermove", move);
-    this.grip.addEventListener("lostpointercapture", end, { once: true });
+    on(this.grip, "lostpointercapture", end, { once: true });
   }
 
   /** @param {KeyboardEvent} event */

@@ -1,7 +1,7 @@
 // The input box
 
 import { LONGEST_TYPED } from "./attachments.js";
-import { isComposing } from "./dom.js";
+import { isComposing, on, onSubmit } from "./dom.js";
 import { Pastes } from "./pastes.js";
 
 /** @import * as Protocol from "../protocol.js" */
@@ -20,17 +20,16 @@ export class Box {
     this.pastes = new Pastes();
     const { input, form } = panel.parts;
     this.pastes.listen(input);
-    input.addEventListener("keydown", (event) => this.onKey(event));
-    input.addEventListener("input", () => this.onInput());
-    input.addEventListener("focus", () => panel.attached.look()); // a cell may have run
-    input.addEventListener("click", () => panel.completer.follow());
-    input.addEventListener("blur", () => panel.completer.close());
-    panel.parts.mention.addEventListener("click", () => this.mention());
+    on(input, "keydown", (event) => this.onKey(event));
+    on(input, "input", () => this.onInput());
+    on(input, "focus", () => panel.attached.look()); // a cell may have run
+    on(input, "click", () => panel.completer.follow());
+    on(input, "blur", () => panel.completer.close());
+    on(panel.parts.mention, "click", () => this.mention());
     const keep = () => this.keepDraft();
     window.addEventListener("pagehide", keep);
     panel.undo.push(keep, () => window.removeEventListener("pagehide", keep));
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
+    onSubmit(form, () => {
       this.submit();
     });
   }

@@ -1,6 +1,6 @@
 // Keys that a person types, and what an error about a key offers
 
-import { button, newToken, pressedIn, tag } from "./dom.js";
+import { button, newToken, on, onSubmit, pressedIn, primary, tag } from "./dom.js";
 
 /** @import { Answer } from "./dialog.js" */
 /** @import { ChatPanel } from "./panel.js" */
@@ -14,10 +14,9 @@ import { button, newToken, pressedIn, tag } from "./dom.js";
 export function keyForm({ providerOf, use }, ...before) {
   const typing = { type: "password", autocomplete: "off", placeholder: "API key" };
   const key = tag("input", "", { ...typing, "aria-label": "Key" });
-  const send = button("nbc-primary", "Use key", "Use this key", "submit");
+  const send = primary("Use key", "Use this key", "submit");
   const form = tag("form", "nbc-start-row nbc-key-form", {}, ...before, key, send);
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
+  onSubmit(form, () => {
     if (!key.value.trim()) return;
     use({ provider: providerOf(), key: key.value });
     key.value = "";
@@ -29,7 +28,7 @@ export function keyForm({ providerOf, use }, ...before) {
  * @param {string} place
  */
 export function placeText(place) {
-  if (place === "keyring") return "The key is in this computer's keyring.";
+  if (place === "keyring") return "Saved the key in this computer's keyring.";
   return place === "kernel" ? "The key stays in this kernel only, because there's no keyring." : "";
 }
 
@@ -52,7 +51,7 @@ export class KeyReplacement {
     /** @type {string | null} */
     this.token = null;
     this.status = tag("span", "nbc-empty-hint", { role: "status" });
-    panel.parts.root.addEventListener("click", (event) => this.clicked(event));
+    on(panel.parts.root, "click", (event) => this.clicked(event));
   }
 
   /** @param {Event} event */

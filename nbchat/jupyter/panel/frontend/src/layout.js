@@ -1,6 +1,6 @@
 // The elements of the panel, made once
 
-import { button, iconButton, newToken, tag } from "./dom.js";
+import { button, iconButton, newToken, region, tag } from "./dom.js";
 
 /** @typedef {ReturnType<typeof frame>} Parts */
 
@@ -99,7 +99,7 @@ function middleParts() {
   const pulse = tag("span", "nbc-pulse", { "aria-hidden": "true" });
   const status = tag("div", "nbc-status", { role: "status" }, pulse, statusText);
   const content = tag("div", "nbc-content", {}, empty, overview, log, live, status);
-  const scrolling = { tabindex: "0", role: "region", "aria-label": "Transcript" };
+  const scrolling = region("Transcript");
   const scroller = tag("div", "nbc-scroller", scrolling, content);
   const jump = button("nbc-jump", "Latest", "Jump to the latest message");
   const middle = tag("div", "nbc-middle", {}, scroller, jump);

@@ -1,6 +1,6 @@
 // Long texts: a message shows its beginning and more in steps; none is laid out as a whole
 
-import { button, count, newToken, pressedIn, tag } from "./dom.js";
+import { button, count, newToken, on, pressedIn, tag } from "./dom.js";
 
 /** @import { Answer } from "./dialog.js" */
 /** @import { ChatPanel } from "./panel.js" */
@@ -16,7 +16,7 @@ export class LongTexts {
     /** @type {string | null} */
     this.token = null;
     this.left = 0; // parts still to come
-    panel.parts.root.addEventListener("click", (event) => this.clicked(event));
+    on(panel.parts.root, "click", (event) => this.clicked(event));
   }
 
   /** @param {Event} event */

@@ -1,7 +1,7 @@
 // The memory, to check: what the model sees now, beside all that was said
 
 import { Dialog } from "./dialog.js";
-import { button, count, fromHtml, plural, pressedIn, tag } from "./dom.js";
+import { all, button, count, fromHtml, on, plural, pressedIn, tag } from "./dom.js";
 import { historyRow } from "./full_history.js";
 
 /** @import * as Protocol from "../protocol.js" */
@@ -19,11 +19,11 @@ export class MemoryDialog extends Dialog {
     this.seen = tag("div", "nbc-memory-side", { ...scrolling, "aria-label": "What the model sees now" });
     this.said = tag("div", "nbc-memory-side", { ...scrolling, "aria-label": "All messages" });
     this.content.append(this.seen, this.said);
-    this.seen.addEventListener("click", (event) => {
+    on(this.seen, "click", (event) => {
       const source = pressedIn(event, ".nbc-source");
       if (source) this.show(Number(source.dataset.position));
     });
-    panel.parts.log.addEventListener("click", (event) => {
+    on(panel.parts.log, "click", (event) => {
       const source = pressedIn(event, ".nbc-source");
       if (source) this.open(source, Number(source.dataset.position));
     });
@@ -40,8 +40,8 @@ export class MemoryDialog extends Dialog {
     this.seen.replaceChildren();
     this.said.replaceChildren();
     super.open(opener);
-    this.status.textContent = "Loading …";
-    this.panel.send({ type: "memory", token: this.newToken() });
+    this.tell("Loading …");
+    this.query({ type: "memory" });
   }
 
   /** @param {Protocol.MemoryView | Protocol.HistoryPage} message */
@@ -61,7 +61,7 @@ export class MemoryDialog extends Dialog {
     const hint = unfound ? ` ${count(unfound)} ${found} in any message. Check before you rely on it.` : "";
     this.seen.replaceChildren(about, story);
     if (facts) this.seen.append(linkSources(fromHtml(facts)));
-    this.status.textContent = `Click a value or a line to open the message it comes from.${hint}`;
+    this.tell(`Click a value or a line to open the message it comes from.${hint}`);
     if (this.wanted === null) this.show(Math.max(covered - 1, 0), false);
     else this.show(this.wanted);
   }
@@ -69,7 +69,7 @@ export class MemoryDialog extends Dialog {
   /** @param {number} position @param {boolean} isMarked */
   show(position, isMarked = true) {
     this.position = isMarked ? position : null;
-    this.panel.send({ type: "history", query: "", before: position + AFTER, token: this.newToken() });
+    this.query({ type: "history", query: "", before: position + AFTER });
   }
 
   /** @param {Protocol.HistoryPage} page */
@@ -161,9 +161,7 @@ function keepTogether(made) {
  * @param {HTMLElement} root
  */
 export function linkSources(root) {
-  /** @type {NodeListOf<HTMLElement>} */
-  const facts = root.querySelectorAll("span[data-position]");
-  for (const fact of facts) {
+  for (const fact of all(root, "span[data-position]")) {
     const made = source(fact.textContent, Number(fact.dataset.position));
     fact.replaceWith(made);
     keepTogether(made);

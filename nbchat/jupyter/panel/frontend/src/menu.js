@@ -1,6 +1,6 @@
 // The menu of the header
 
-import { pressedIn } from "./dom.js";
+import { on, pressedIn } from "./dom.js";
 
 /** @import { ChatPanel } from "./panel.js" */
 
@@ -12,16 +12,16 @@ export class Menu {
     this.panel = panel;
     this.selected = "";
     const { more, menu } = panel.parts;
-    more.addEventListener("click", () => (menu.hidden ? this.open() : this.close()));
-    more.addEventListener("keydown", (event) => {
+    on(more, "click", () => (menu.hidden ? this.open() : this.close()));
+    on(more, "keydown", (event) => {
       if (event.key === "ArrowDown") this.pressed(event, () => this.open());
     });
-    menu.addEventListener("keydown", (event) => this.onKey(event));
-    menu.addEventListener("click", (event) => this.clicked(event));
-    menu.addEventListener("focusout", ({ relatedTarget: next }) => {
+    on(menu, "keydown", (event) => this.onKey(event));
+    on(menu, "click", (event) => this.clicked(event));
+    on(menu, "focusout", ({ relatedTarget: next }) => {
       if (next instanceof Node && next !== more && !menu.contains(next)) this.hide();
     });
-    panel.parts.root.addEventListener("pointerdown", ({ target }) => {
+    on(panel.parts.root, "pointerdown", ({ target }) => {
       const isInside = target instanceof Node && (menu.contains(target) || more.contains(target));
       if (!isInside) this.hide();
     });

@@ -2,7 +2,7 @@
 
 import { addKeyButtons } from "./key_form.js";
 import { showCopied } from "./clipboard.js";
-import { button, iconButton, newToken, pressedIn, tag } from "./dom.js";
+import { button, iconButton, newToken, on, pressedIn, primary, setDisabled, tag } from "./dom.js";
 import { joined } from "./input_box.js";
 import { spokenText } from "./screen_reader.js";
 
@@ -79,7 +79,7 @@ export class Actions {
     /** @type {string | null} */
     this.token = null;
     const { root } = panel.parts;
-    root.addEventListener("click", (event) => this.clicked(event));
+    on(root, "click", (event) => this.clicked(event));
   }
 
   /** The item with its buttons: in a line of its own, or inside a tool's card
@@ -150,10 +150,8 @@ export class Actions {
     this.fresh = [];
     const context = { ...facts, excluded: new Set(excluded) };
     rows.forEach((row) => this.drawRow(row, context));
-    const { log } = this.panel.parts;
-    /** @type {NodeListOf<HTMLButtonElement>} */
-    const others = log.querySelectorAll(".nbc-back, .nbc-again, .nbc-continue, .nbc-retry, .nbc-send-key, .nbc-replace-key");
-    others.forEach((each) => (each.disabled = isBlocked));
+    const others = ".nbc-back, .nbc-again, .nbc-continue, .nbc-retry, .nbc-send-key, .nbc-replace-key";
+    setDisabled(this.panel.parts.log, others, isBlocked);
   }
 
   /** @param {Row} row @param {Context} context */
@@ -302,8 +300,8 @@ export function addAgainButton(note) {
  */
 export function addRulesAnswers(card) {
   if (!card.matches(".nbc-rules")) return;
-  const use = button("nbc-primary", "Use these rules", "Send them to the model from the next message on");
-  const ignore = button("", "Not now", "The model doesn't see them. /rules use changes that.");
+  const use = primary("Use these rules", "Send them to the model from the next message on");
+  const ignore = button("", "Not now", "The model doesn't see them. /rules use turns them on.");
   [use.dataset.answer, ignore.dataset.answer] = ["use", "ignore"];
   card.append(tag("div", "nbc-decision", { role: "group", "aria-label": "Use these rules?" }, use, ignore));
 }
@@ -318,7 +316,7 @@ export class Editing {
     this.position = null; // of the message in the transcript; null while none is edited
     this.draft = ""; // the text of the input box before
     this.original = ""; // the text of the message before
-    panel.parts.cancelEditing.addEventListener("click", () => this.cancel());
+    on(panel.parts.cancelEditing, "click", () => this.cancel());
   }
 
   get isOn() {
@@ -338,7 +336,7 @@ export class Editing {
   cancel() {
     if (!this.isOn) return;
     this.show(null, this.draft);
-    this.panel.parts.input.focus();
+    this.panel.focusBox();
   }
 
   // Another session is shown; it has no such message.
@@ -367,7 +365,7 @@ export class Editing {
     if (!text.trim() || panel.isGone || panel.state.is_busy) return;
     const previews = panel.attached.keys();
     this.show(null, this.draft);
-    panel.parts.input.focus();
+    panel.focusBox();
     panel.expectTurn(text);
     const pasted = panel.box.pastes.within(text);
     panel.send({ type: "branch", position: /** @type {number} */ (position), text, previews, pasted });

@@ -1,7 +1,7 @@
 // The page of models: the chat's model, one's own server, providers, the trial model
 
 import { Dialog } from "./dialog.js";
-import { button, option, plural, pressedIn, tag } from "./dom.js";
+import { button, on, onSubmit, option, plural, pressedIn, primary, region, setDisabled, tag } from "./dom.js";
 import { keyForm, placeText } from "./key_form.js";
 
 /** @import * as Protocol from "../protocol.js" */
@@ -43,7 +43,7 @@ export class ModelDialog extends Dialog {
     this.list = tag("div", "nbc-model-sections");
     const typing = { type: "text", autocomplete: "off", spellcheck: "false" };
     this.address = tag("input", "", { ...typing, placeholder: "localhost:8000", "aria-label": "Address", "data-first": "" });
-    this.connect = button("nbc-primary", "Connect", "Ask this server for its models", "submit");
+    this.connect = primary("Connect", "Ask this server for its models", "submit");
     this.form = tag("form", "nbc-model-row", {}, this.address, this.connect);
     this.search = tag("input", "", { ...typing, placeholder: "Search, or provider:name", "aria-label": "Model" });
     this.use = button("", "Use", "Use the model with this name", "submit");
@@ -53,24 +53,22 @@ export class ModelDialog extends Dialog {
     this.footer.append(this.anyway, this.scope);
     const about = "Any server with OpenAI's API, such as vLLM, Ollama, LM Studio or llama.cpp";
     this.own.append(heading("Your own server", about), this.form, this.results);
-    const scrolling = { tabindex: "0", role: "region", "aria-label": "All models" };
+    const scrolling = region("All models");
     const scroller = tag("div", "nbc-history-scroller", scrolling, this.current, this.own, heading("Providers", ""), this.named, this.list);
     this.content.append(scroller);
     this.listen();
   }
 
   listen() {
-    this.form.addEventListener("submit", (event) => {
-      event.preventDefault();
+    onSubmit(this.form, () => {
       this.ask(OWN, { provider: "openai", address: this.address.value });
     });
-    this.named.addEventListener("submit", (event) => {
-      event.preventDefault();
+    onSubmit(this.named, () => {
       this.choose({ model: this.wanted(), address: "" });
     });
-    this.search.addEventListener("input", () => this.drawList());
-    this.anyway.addEventListener("click", () => this.refused && this.choose(this.refused, true));
-    this.content.addEventListener("click", (event) => this.clicked(event));
+    on(this.search, "input", () => this.drawList());
+    on(this.anyway, "click", () => this.refused && this.choose(this.refused, true));
+    on(this.content, "click", (event) => this.clicked(event));
   }
 
   /** @param {HTMLElement} opener */
@@ -108,36 +106,36 @@ export class ModelDialog extends Dialog {
    */
   ask(section, { key = "", sends_key: sendsKey = false, ...server }) {
     this.asked = section;
-    this.status.textContent = "Asking the server …";
+    this.tell("Asking the server …");
     const question = { ...server, key, sends_key: sendsKey };
-    this.panel.send({ type: "ask_server", ...question, token: this.newToken() });
+    this.query({ type: "ask_server", ...question });
   }
 
   /** @param {Chosen} chosen @param {boolean} [unlisted] */
   choose({ model, address }, unlisted = false) {
-    if (!model || this.panel.isGone || this.panel.state.is_busy) return;
+    if (!model || this.isBlocked) return;
     const always = this.scope.value === "always";
     this.always = always ? model : null;
     this.refused = { model, address, always };
-    this.status.textContent = `Connecting to ${model} …`;
-    this.panel.send({ type: "choose_model", model, address, always, unlisted, token: this.newToken() });
+    this.tell(`Connecting to ${model} …`);
+    this.query({ type: "choose_model", model, address, always, unlisted });
   }
 
   /** @param {Protocol.ModelsPage | Protocol.ServerModels | Protocol.ModelTested | Protocol.ModelChosen | Protocol.KeyUsed} message */
   answered(message) {
-    this.status.textContent = "";
+    this.tell("");
     if (message.type === "models_page") this.show(message);
     if (message.type === "server_models") this.showServer(message);
-    if (message.type === "model_tested") this.status.textContent = testText(message);
+    if (message.type === "model_tested") this.tell(testText(message));
     if (message.type === "key_used") {
-      this.panel.send({ type: "models", token: this.newToken() });
-      this.status.textContent = placeText(message.place);
+      this.query({ type: "models" });
+      this.tell(placeText(message.place));
     }
     if (message.type === "model_chosen") {
       this.panel.announcer.speak([message.text]);
       if (this.always === null || !this.page) this.close();
       else this.show({ ...this.page, always: this.always });
-      this.status.textContent = message.text;
+      this.tell(message.text);
     }
   }
 
@@ -156,7 +154,7 @@ export class ModelDialog extends Dialog {
   showServer(server) {
     this.servers.set(this.asked, server);
     if (this.asked === OWN) this.address.value = server.address || this.address.value;
-    this.status.textContent = server.problem || `${server.server} has ${plural(server.models.length, "model")}.`;
+    this.tell(server.problem || `${server.server} has ${plural(server.models.length, "model")}.`);
     this.drawAll();
     const first = this.asked === OWN && this.results.querySelector("button, input");
     if (first instanceof HTMLElement) first.focus();
@@ -207,7 +205,7 @@ export class ModelDialog extends Dialog {
     const { form } = keyForm({ providerOf: () => provider, use });
     if (variable) {
       const send = button("", `Send ${variable}`, `Send the key in ${variable} to ${address}, and to no other server`);
-      send.addEventListener("click", () => this.ask(section, { provider, address, sends_key: true }));
+      on(send, "click", () => this.ask(section, { provider, address, sends_key: true }));
       form.append(send);
     }
     return [form, list];
@@ -234,7 +232,7 @@ export class ModelDialog extends Dialog {
     const state = place === "none" && !needsKey ? "no key needed" : PLACES[place];
     const summary = tag("summary", "", { title: variable }, tag("span", "nbc-model-provider", {}, name), tag("span", "nbc-choice-about", {}, state));
     const more = button("", "List its models", `Ask ${name} for its models`);
-    more.addEventListener("click", () => this.ask(kind, { provider: kind, address: "" }));
+    on(more, "click", () => this.ask(kind, { provider: kind, address: "" }));
     const parts = place === "none" && needsKey ? [this.keyRow(provider)] : [more];
     const box = tag("details", "nbc-model-section", {}, summary, tag("div", "nbc-model-row", {}, ...parts), ...known);
     box.open = Boolean(server || (this.search.value.trim() && box.querySelector("li")));
@@ -250,7 +248,7 @@ export class ModelDialog extends Dialog {
   /** @param {Protocol.ModelProvider} provider */
   keyRow({ kind, variable }) {
     if (!this.panel.state.takes_keys) return tag("span", "nbc-choice-about", {}, `Set ${variable}`);
-    const use = (/** @type {TypedKey} */ typed) => this.panel.send({ type: "use_key", ...typed, token: this.newToken() });
+    const use = (/** @type {TypedKey} */ typed) => this.query({ type: "use_key", ...typed });
     return keyForm({ providerOf: () => kind, use }).form;
   }
 
@@ -270,10 +268,10 @@ export class ModelDialog extends Dialog {
 
   draw() {
     if (!this.isOpen) return;
-    const isBlocked = this.panel.isGone || this.panel.state.is_busy;
+    const { isBlocked } = this;
     this.anyway.hidden = !this.refused || !this.status.textContent.includes(" has no model ");
     this.keepFocus(() => {
-      for (const each of this.content.querySelectorAll("button")) each.disabled = isBlocked;
+      setDisabled(this.content, "button", isBlocked);
       this.use.disabled = isBlocked || !this.search.value.trim();
     });
   }
@@ -284,14 +282,14 @@ export class ModelDialog extends Dialog {
     if (chosen) {
       const { model = "", address = "" } = chosen.dataset;
       if (!chosen.matches(".nbc-model-test")) return this.choose({ model, address });
-      this.status.textContent = `Asking ${model} …`;
-      this.panel.send({ type: "test_model", model, address, token: this.newToken() });
+      this.tell(`Asking ${model} …`);
+      this.query({ type: "test_model", model, address });
     }
     const change = pressedIn(event, ".nbc-model-change");
     if (change) this.askWindow(change);
     if (pressedIn(event, ".nbc-model-forget")) {
       this.always = "";
-      this.panel.send({ type: "forget_model", token: this.newToken() });
+      this.query({ type: "forget_model" });
     }
   }
 
@@ -299,9 +297,8 @@ export class ModelDialog extends Dialog {
   askWindow(opener) {
     const size = tag("input", "", { type: "number", min: "1000", step: "1000", "aria-label": "Context window in tokens" });
     size.value = String(this.page?.window ?? "");
-    const form = tag("form", "nbc-model-row", {}, size, button("nbc-primary", "Set", "Use this context window", "submit"));
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
+    const form = tag("form", "nbc-model-row", {}, size, primary("Set", "Use this context window", "submit"));
+    onSubmit(form, () => {
       this.panel.say(`/set window ${size.value} for ${this.page?.model}`);
       this.close();
     });

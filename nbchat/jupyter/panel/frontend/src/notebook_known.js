@@ -1,7 +1,7 @@
 // What the model is told of the notebook, unasked: a chip above the box, and what it sends
 
 import { Dialog } from "./dialog.js";
-import { button, count, newToken, plural, tag } from "./dom.js";
+import { all, button, count, newToken, on, plural, region, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { Answer } from "./dialog.js" */
@@ -17,7 +17,7 @@ export class KnownDialog extends Dialog {
     super(panel, { title: "What the model knows", className: "nbc-known" });
     this.hint = tag("p", "nbc-known-hint", {}, "The latest state is sent with each message. It isn't kept in the chat.");
     this.parts = tag("div", "nbc-known-parts", { role: "group", "aria-label": "Parts" });
-    const scrolling = { tabindex: "0", role: "region", "aria-label": "What is sent" };
+    const scrolling = region("What is sent");
     this.sent = tag("pre", "nbc-output", scrolling);
     this.agree = button("nbc-primary nbc-known-agree", "", "Send it with each request from now on");
     this.off = button("nbc-known-off", "Turn off", "Don't tell the model about the notebook, in any chat");
@@ -25,10 +25,10 @@ export class KnownDialog extends Dialog {
     done.dataset.first = "";
     this.content.append(this.hint, this.parts, this.sent);
     this.footer.append(this.off, this.agree, done);
-    done.addEventListener("click", () => this.close());
-    this.agree.addEventListener("click", () => this.ask({ agrees: true }));
-    this.off.addEventListener("click", () => this.turnOff());
-    this.parts.addEventListener("change", () => this.ask({ left_out: this.leftOut() }));
+    on(done, "click", () => this.close());
+    on(this.agree, "click", () => this.ask({ agrees: true }));
+    on(this.off, "click", () => this.turnOff());
+    on(this.parts, "change", () => this.ask({ left_out: this.leftOut() }));
   }
 
   /** @param {HTMLElement} opener */
@@ -39,19 +39,17 @@ export class KnownDialog extends Dialog {
 
   /** @param {Partial<Protocol.Knows>} change */
   ask(change) {
-    this.panel.send({ type: "knows", left_out: null, agrees: false, ...change, token: this.newToken() });
+    this.query({ type: "knows", left_out: null, agrees: false, ...change });
   }
 
   leftOut() {
-    /** @type {NodeListOf<HTMLInputElement>} */
-    const boxes = this.parts.querySelectorAll("input");
-    return [...boxes].filter((each) => !each.checked).map((each) => each.name);
+    /** @type {HTMLInputElement[]} */
+    const boxes = all(this.parts, "input");
+    return boxes.filter((each) => !each.checked).map((each) => each.name);
   }
 
   turnOff() {
-    this.opener = this.panel.parts.input;
-    this.close();
-    this.panel.command("/set notebook_context off");
+    this.leave("/set notebook_context off");
   }
 
   /** @param {Answer} message */
@@ -59,7 +57,7 @@ export class KnownDialog extends Dialog {
     if (message.type !== "known") return;
     const { text, tokens, parts, asks_for: provider } = message;
     this.panel.known.take(message);
-    this.status.textContent = text ? `About ${plural(tokens, "token")}` : "";
+    this.tell(text ? `About ${plural(tokens, "token")}` : "");
     this.sent.textContent = text || "Nothing is sent.";
     this.agree.hidden = !provider;
     this.agree.textContent = `Share with ${provider}`;
@@ -82,8 +80,8 @@ export class Known {
     this.panel = panel;
     this.token = "";
     const { known } = panel.parts;
-    known.addEventListener("click", () => panel.knownDialog.open(known));
-    panel.parts.input.addEventListener("focus", () => this.look());
+    on(known, "click", () => panel.knownDialog.open(known));
+    on(panel.parts.input, "focus", () => this.look());
   }
 
   look() {

@@ -11,7 +11,7 @@ import { CompactDialog } from "./compact_dialog.js";
 import { Completer } from "./completion.js";
 import { ContextDialog } from "./context_usage.js";
 import { Dialog, isReachable } from "./dialog.js";
-import { fromHtml, iconButton, newToken, plural, pressedIn, tag } from "./dom.js";
+import { fromHtml, iconButton, newToken, on, plural, pressedIn, setText, tag } from "./dom.js";
 import { HistoryView } from "./full_history.js";
 import { drawMeter, drawModel } from "./header.js";
 import { Box } from "./input_box.js";
@@ -305,7 +305,7 @@ class Panel {
     overview.hidden = !summary;
     if (!summary) overview.open = false;
     const count = summary ? plural(summary.messages, "message") : "";
-    if (overviewCount.textContent !== count) overviewCount.textContent = count;
+    setText(overviewCount, count);
     const html = summary && overview.open ? summary.html : "";
     if (this.overviewHtml === html) return;
     this.overviewHtml = html;
@@ -318,7 +318,7 @@ class Panel {
     const { isRunning } = this.link;
     const canReopen = this.isGone && isRunning && this.notebook.opensHere;
     const text = this.isGone ? goneText({ wasOpen: this.sequence !== null, isRunning, canReopen }) : "";
-    if (shown.textContent !== text) shown.textContent = text;
+    setText(shown, text);
     gone.hidden = !this.isGone;
     reopen.hidden = !canReopen;
     root.classList.toggle("nbc-is-gone", this.isGone);
@@ -335,7 +335,7 @@ class Panel {
     const { status, statusText } = this.parts;
     const text = this.isGone ? "" : (this.statusText() ?? "");
     status.hidden = !text;
-    if (statusText.textContent !== text) statusText.textContent = text;
+    setText(statusText, text);
     const isHeld = this.state.retry || this.state.waiting.length;
     status.classList.toggle("nbc-is-waiting", Boolean(isHeld));
   }
@@ -372,12 +372,12 @@ class Panel {
   queued(text, index) {
     const withdraw = (/** @type {boolean} */ isEdit) => {
       this.send({ type: "withdraw", index, text, edit: isEdit });
-      this.parts.input.focus();
+      this.focusBox();
     };
     const edit = iconButton("nbc-queued-edit", "edit", "Edit", "Move it back into the message box");
     const remove = iconButton("nbc-queued-remove", "close", "Remove", "Don't send it");
-    edit.addEventListener("click", () => withdraw(true));
-    remove.addEventListener("click", () => withdraw(false));
+    on(edit, "click", () => withdraw(true));
+    on(remove, "click", () => withdraw(false));
     return tag("li", "nbc-queued", {}, tag("span", "", { dir: "auto" }, text.slice(0, QUEUED_SHOWN)), edit, remove);
   }
 
@@ -396,7 +396,7 @@ class Panel {
     input.disabled = attach.disabled = mention.disabled = this.isGone;
     const does = ALLOWED[this.state.allowed ?? "ask"];
     allowed.hidden = !does || this.isGone;
-    if (allowed.textContent !== does) allowed.textContent = does;
+    setText(allowed, does);
   }
 
   // The user
@@ -406,15 +406,15 @@ class Panel {
     for (const name of ["keydown", "keypress", "keyup"]) {
       root.addEventListener(name, (event) => event.stopPropagation());
     }
-    stop.addEventListener("click", () => this.stop());
-    this.parts.overview.addEventListener("toggle", () => this.drawOverview());
-    model.addEventListener("click", () => this.modelDialog.open(model));
-    reopen.addEventListener("click", () => this.notebook.reopen());
-    this.parts.allowed.addEventListener("click", () => this.askAgain());
-    this.parts.meter.addEventListener("click", () => this.context.openFromMeter());
-    scroller.addEventListener("scroll", () => this.transcript.onScroll());
-    jump.addEventListener("click", () => this.jump());
-    root.addEventListener("click", (event) => this.retryClicked(event));
+    on(stop, "click", () => this.stop());
+    on(this.parts.overview, "toggle", () => this.drawOverview());
+    on(model, "click", () => this.modelDialog.open(model));
+    on(reopen, "click", () => this.notebook.reopen());
+    on(this.parts.allowed, "click", () => this.askAgain());
+    on(this.parts.meter, "click", () => this.context.openFromMeter());
+    on(scroller, "scroll", () => this.transcript.onScroll());
+    on(jump, "click", () => this.jump());
+    on(root, "click", (event) => this.retryClicked(event));
     listenForFiles(this.parts, this.attached);
     const resized = new ResizeObserver(() => this.transcript.keepAtBottom());
     resized.observe(scroller);
@@ -424,7 +424,7 @@ class Panel {
 
   askAgain() {
     this.send({ type: "ask_again" });
-    this.parts.input.focus();
+    this.focusBox();
   }
 
   jump() {
@@ -435,6 +435,10 @@ class Panel {
     }
     this.transcript.isPinned = true;
     this.transcript.keepAtBottom();
+    this.focusBox();
+  }
+
+  focusBox() {
     this.parts.input.focus();
   }
 
@@ -451,7 +455,7 @@ class Panel {
   command(text) {
     if (this.isGone || this.state.is_busy) return;
     this.say(text);
-    this.parts.input.focus();
+    this.focusBox();
   }
 
   /** @param {string} name of an item of the menu */
@@ -482,7 +486,7 @@ class Panel {
     this.compaction = compaction;
     this.expectTurn(`/compact ${compaction.focus}`.trim());
     this.send({ type: "compact", ...compaction });
-    this.parts.input.focus();
+    this.focusBox();
   }
 
   /** @param {Event} event */
@@ -490,7 +494,7 @@ class Panel {
     const asked = pressedIn(event, ".nbc-proposal > button");
     if (asked?.matches(".nbc-compact-later")) {
       asked.closest(".nbc-proposal")?.remove();
-      this.parts.input.focus();
+      this.focusBox();
     } else if (asked?.matches(".nbc-compact-view")) {
       this.compactDialog.open(asked);
     } else if (asked && !this.state.is_busy && !this.isGone) {
@@ -518,7 +522,7 @@ class Panel {
     this.send({ type: "stop", token });
     this.server.post("stop", { chat_id: this.state.chat_id, token });
     this.draw();
-    this.parts.input.focus();
+    this.focusBox();
   }
 
 }

@@ -1,5 +1,7 @@
 // Texts that were pasted or dropped into the box: no rule is read from them
 
+import { on } from "./dom.js";
+
 const SHORTEST = 40; // characters of one line; a word or a name is the person's own
 const MOST = 30; // texts that are remembered
 const PART = 8; // characters of a part by which a changed text is recognised
@@ -18,10 +20,10 @@ export class Pastes {
       const selected = input.value.slice(input.selectionStart, input.selectionEnd);
       this.copied = this.within(selected).length ? "" : selected;
     };
-    input.addEventListener("copy", copy);
-    input.addEventListener("cut", copy);
-    input.addEventListener("paste", (event) => this.add(event.clipboardData?.getData("text/plain") ?? ""));
-    input.addEventListener("drop", (event) => {
+    on(input, "copy", copy);
+    on(input, "cut", copy);
+    on(input, "paste", (event) => this.add(event.clipboardData?.getData("text/plain") ?? ""));
+    on(input, "drop", (event) => {
       const text = event.dataTransfer?.getData("text/plain") ?? "";
       if (!input.value.includes(text)) this.add(text); // else it is moved
     });

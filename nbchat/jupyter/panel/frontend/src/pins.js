@@ -1,7 +1,7 @@
 // Pinned rules, which compactions keep word for word
 
 import { Dialog } from "./dialog.js";
-import { button, pressedIn, submitByEnter, tag } from "./dom.js";
+import { button, on, onSubmit, pressedIn, primary, setDisabled, submitByEnter, tag } from "./dom.js";
 
 /** @import { ChatPanel } from "./panel.js" */
 
@@ -19,14 +19,14 @@ export class PinsDialog extends Dialog {
     this.none = tag("div", "nbc-none", {}, "Nothing is pinned yet.");
     this.text = tag("textarea", "", { rows: "2", "data-first": "", "aria-label": "New rule" });
     this.text.placeholder = "A rule, such as: never promise a date";
-    this.add = button("nbc-primary", "Pin", "Keep this rule word for word", "submit");
+    this.add = primary("Pin", "Keep this rule word for word", "submit");
     this.form = tag("form", "nbc-pin-form", {}, this.text, this.add);
     this.content.append(this.list, this.none);
     this.footer.before(this.form);
-    this.form.addEventListener("submit", (event) => this.submit(event));
-    this.text.addEventListener("input", () => this.draw());
+    onSubmit(this.form, () => this.submit());
+    on(this.text, "input", () => this.draw());
     submitByEnter(this.text);
-    this.list.addEventListener("click", (event) => this.remove(event));
+    on(this.list, "click", (event) => this.remove(event));
   }
 
   /** @param {HTMLElement} opener */
@@ -44,14 +44,12 @@ export class PinsDialog extends Dialog {
     this.keepFocus(() => {
       if (this.drawn !== JSON.stringify(pins)) this.list.replaceChildren(...pins.map(pinRow));
       this.drawn = JSON.stringify(pins);
-      this.list.querySelectorAll("button").forEach((each) => (each.disabled = isBlocked));
+      setDisabled(this.list, "button", isBlocked);
       this.add.disabled = isBlocked || !this.text.value.trim();
     });
   }
 
-  /** @param {Event} event */
-  submit(event) {
-    event.preventDefault();
+  submit() {
     if (this.add.disabled) return;
     const { pins = [] } = this.panel.state;
     this.adding = { text: this.text.value, number: pins.length };
@@ -75,7 +73,7 @@ export class PinsDialog extends Dialog {
   /** @param {string} text */
   change(text) {
     this.isChanging = true;
-    this.status.textContent = "";
+    this.tell("");
     this.panel.say(text);
   }
 
@@ -86,7 +84,7 @@ export class PinsDialog extends Dialog {
     if (!this.isChanging || !item.matches(".nbc-error")) return;
     this.isChanging = false;
     this.adding = null;
-    this.status.textContent = item.textContent;
+    this.tell(item.textContent);
   }
 }
 

@@ -1,7 +1,7 @@
 // The dialog to choose when and how the conversation is compacted
 
 import { Dialog } from "./dialog.js";
-import { button, pressedIn, tag } from "./dom.js";
+import { button, on, pressedIn, setDisabled, tag } from "./dom.js";
 
 /** @import { ChatPanel } from "./panel.js" */
 
@@ -11,7 +11,7 @@ export class PolicyDialog extends Dialog {
     super(panel, { title: "Compaction policy", className: "nbc-policies" });
     this.list = tag("ul", "nbc-model-list", { "aria-label": "Policies" });
     this.content.append(this.list);
-    this.list.addEventListener("click", (event) => {
+    on(this.list, "click", (event) => {
       const chosen = pressedIn(event, "button");
       if (chosen) this.choose(chosen.dataset.name);
     });
@@ -25,7 +25,7 @@ export class PolicyDialog extends Dialog {
     const rows = names.map((name) => policyRow(name, policy, about.get(name) ?? ""));
     this.keepFocus(() => {
       if (names.join() !== this.drawn?.join() || policy !== this.shown) this.list.replaceChildren(...rows);
-      this.list.querySelectorAll("button").forEach((each) => (each.disabled = isBusy || this.panel.isGone));
+      setDisabled(this.list, "button", isBusy || this.panel.isGone);
     });
     this.drawn = names;
     this.shown = policy;

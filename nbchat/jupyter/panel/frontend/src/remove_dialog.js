@@ -1,7 +1,7 @@
 // The dialog that removes a text for good, from all that is kept of the session
 
 import { Dialog, field } from "./dialog.js";
-import { button, tag } from "./dom.js";
+import { button, on, tag } from "./dom.js";
 
 /** @import { ChatPanel } from "./panel.js" */
 
@@ -19,14 +19,8 @@ export class RemoveDialog extends Dialog {
     const typing = { rows: "3", "data-first": "", placeholder: "A password, a name, a number …" };
     this.text = tag("textarea", "", { ...typing, spellcheck: "false" });
     this.confirm = button("nbc-danger", "Remove permanently", "Remove it everywhere", "submit");
-    const cancel = button("", "Cancel", "Close without changes");
-    this.footer.append(cancel, this.confirm);
-    this.form = tag("form", "nbc-fields", {}, field("Text to remove", this.text));
-    this.form.append(tag("div", "", {}, REMOVED), this.footer);
-    this.content.append(this.form);
-    cancel.addEventListener("click", () => this.close());
-    this.text.addEventListener("input", () => this.draw());
-    this.form.addEventListener("submit", (event) => this.submit(event));
+    this.addForm(this.confirm, field("Text to remove", this.text), tag("div", "", {}, REMOVED));
+    on(this.text, "input", () => this.draw());
   }
 
   /** @param {HTMLElement} opener @param {string} [text] */
@@ -42,15 +36,12 @@ export class RemoveDialog extends Dialog {
 
   draw() {
     if (!this.isOpen) return;
-    const isBlocked = this.panel.isGone || this.panel.state.is_busy;
+    const { isBlocked } = this;
     const isShort = this.text.value.trim().length < SHORTEST;
     this.keepFocus(() => (this.confirm.disabled = isBlocked || isShort));
   }
 
-  /** @param {Event} event */
-  submit(event) {
-    event.preventDefault();
-    if (this.confirm.disabled) return;
+  submit() {
     const text = this.text.value.trim();
     this.close();
     this.panel.parts.announcements.replaceChildren(); // they repeat messages

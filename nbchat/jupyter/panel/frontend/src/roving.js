@@ -2,6 +2,7 @@
 // ArrowRight and ArrowLeft through the buttons of one
 
 import { isReachable } from "./dialog.js";
+import { all, on } from "./dom.js";
 
 /** @import { ChatPanel } from "./panel.js" */
 
@@ -18,24 +19,22 @@ export class Roving {
     /** @type {HTMLElement | null} */
     this.current = null; // the message that Tab reaches
     const { log } = panel.parts;
-    log.addEventListener("keydown", (event) => this.onKey(event));
-    log.addEventListener("focusin", ({ target }) => {
+    on(log, "keydown", (event) => this.onKey(event));
+    on(log, "focusin", ({ target }) => {
       const focused = /** @type {Node | null} */ (target);
       this.choose(this.items.find((item) => item.contains(focused)));
     });
   }
 
   get items() {
-    /** @type {NodeListOf<HTMLElement>} */
-    const found = this.panel.parts.log.querySelectorAll(":scope > :not(.nbc-spent)");
-    return [...found];
+    return all(this.panel.parts.log, ":scope > :not(.nbc-spent)");
   }
 
   /** Take the buttons of an item out of the order of Tab.
    * @param {HTMLElement} item
    */
   dress(item) {
-    for (const each of innerOf(item)) {
+    for (const each of all(item, INNER)) {
       if (!each.matches(OWN_STOPS)) each.tabIndex = -1;
     }
     const label = LABELS[item.dataset.kind ?? ""];
@@ -64,7 +63,7 @@ export class Roving {
   onKey(event) {
     if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || !this.current) return;
     const { items, current } = this;
-    const inner = [current, ...innerOf(current).filter(isReachable)];
+    const inner = [current, ...all(current, INNER).filter(isReachable)];
     const focused = /** @type {HTMLElement} */ (document.activeElement);
     const [at, within] = [items.indexOf(current), inner.indexOf(focused)];
     /** @type {Record<string, () => HTMLElement | undefined>} */
@@ -83,11 +82,4 @@ export class Roving {
     next.focus();
     next.scrollIntoView({ block: "nearest" });
   }
-}
-
-/** @param {HTMLElement} item */
-function innerOf(item) {
-  /** @type {NodeListOf<HTMLElement>} */
-  const found = item.querySelectorAll(INNER);
-  return [...found];
 }

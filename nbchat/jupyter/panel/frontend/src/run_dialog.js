@@ -2,7 +2,7 @@
 
 import { markAllInvisible } from "./code_blocks.js";
 import { Dialog } from "./dialog.js";
-import { button, tag } from "./dom.js";
+import { button, on, primary, region, tag } from "./dom.js";
 
 /** @import { ChatPanel } from "./panel.js" */
 
@@ -13,16 +13,16 @@ export class RunDialog extends Dialog {
     const warning = "This code contains invisible characters. Their codes are shown here.";
     this.warning = tag("div", "nbc-dialog-warning", {}, warning);
     this.shown = tag("pre", "nbc-output");
-    const run = button("nbc-primary", "Run", "Insert it as a new cell and run it");
+    const run = primary("Run", "Insert it as a new cell and run it");
     const cancel = button("", "Cancel", "Close without running");
     cancel.dataset.first = "";
     this.footer.append(cancel, run);
     this.content.append(this.warning, tag("div", "nbc-preview-shown", {}, this.shown));
-    const scrolling = { tabindex: "0", role: "region", "aria-label": "The code" };
+    const scrolling = region("The code");
     for (const [name, value] of Object.entries(scrolling)) this.content.setAttribute(name, value);
     this.run = run;
-    cancel.addEventListener("click", () => this.close());
-    run.addEventListener("click", () => this.confirm());
+    on(cancel, "click", () => this.close());
+    on(run, "click", () => this.confirm());
   }
 
   /** @param {string} code @param {HTMLElement} opener @param {() => void} agree */
@@ -31,7 +31,7 @@ export class RunDialog extends Dialog {
     this.shown.textContent = code;
     this.warning.hidden = !markAllInvisible(this.shown);
     this.open(opener);
-    this.status.textContent = "It runs as a cell of this notebook, with all your permissions.";
+    this.tell("It runs as a cell of this notebook, with all your permissions.");
   }
 
   draw() {

@@ -1,7 +1,7 @@
 // Notices about a cell that runs for the model: a line above the box says what it waits for
 // or that it does not stop; the card of its call has what it asks with input().
 
-import { button, tag } from "./dom.js";
+import { button, on, onSubmit, primary, tag } from "./dom.js";
 
 /** @import { Kernel } from "./notebook.js" */
 /** @import { ChatPanel } from "./panel.js" */
@@ -40,7 +40,7 @@ export class RunNotice {
   wait(token, text, withdraw) {
     if (!text) return this.hide(token);
     const undo = button("nbc-withdraw-run", "Withdraw", "Don't run the model's cell");
-    undo.addEventListener("click", () => {
+    on(undo, "click", () => {
       this.hide(token);
       withdraw();
     });
@@ -54,10 +54,9 @@ export class RunNotice {
     const type = isSecret ? "password" : "text";
     const label = prompt || "The cell asks for input";
     const input = tag("input", "nbc-run-input", { type, "aria-label": label, autocomplete: "off" });
-    const send = button("nbc-primary", "Answer", "Send this to the cell", "submit");
+    const send = primary("Answer", "Send this to the cell", "submit");
     const form = tag("form", "nbc-run-form", {}, tag("span", "", { role: "status" }, label), input, send);
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
+    onSubmit(form, () => {
       this.endQuestion();
       reply(input.value);
     });
@@ -87,11 +86,11 @@ export class RunNotice {
   offerRestart(name, kernel) {
     const restart = button("nbc-restart", "Restart kernel", "Restart the kernel. All variables are lost.");
     const leave = button("nbc-leave", "Let it run", "Hide this line");
-    restart.addEventListener("click", () => {
+    on(restart, "click", () => {
       this.hide("stop");
       kernel.restart();
     });
-    leave.addEventListener("click", () => this.hide("stop"));
+    on(leave, "click", () => this.hide("stop"));
     this.show("stop", `${name} doesn't stop. Restart the kernel and lose its variables?`, restart, leave);
   }
 }

@@ -1,6 +1,6 @@
 // Announcements for screen readers: each finished message, once
 
-import { tag } from "./dom.js";
+import { all, tag } from "./dom.js";
 
 /** @import { ChatPanel } from "./panel.js" */
 
@@ -52,8 +52,8 @@ function spoken(item) {
   if (item.matches(".nbc-assistant")) return `Assistant: ${spokenText(item)}`;
   if (item.matches(".nbc-banner[data-state='running']")) return "";
   if (item.matches(".nbc-banner")) {
-    const parts = item.querySelectorAll(".nbc-banner-title, .nbc-banner-figures");
-    return [...parts].map((part) => part.textContent).join(": ").replace(".: ", ". ");
+    const parts = all(item, ".nbc-banner-title, .nbc-banner-figures");
+    return parts.map((part) => part.textContent).join(": ").replace(".: ", ". ");
   }
   return item.matches(".nbc-note, .nbc-notice, .nbc-error") ? withoutButtons(item).textContent : "";
 }
@@ -61,14 +61,14 @@ function spoken(item) {
 /** @param {Element} item */
 function withoutButtons(item) {
   const copy = /** @type {Element} */ (item.cloneNode(true));
-  copy.querySelectorAll("button, .nbc-error > details, .nbc-notice > details").forEach((part) => part.remove());
+  all(copy, "button, .nbc-error > details, .nbc-notice > details").forEach((part) => part.remove());
   return copy;
 }
 
 /** @param {Element} item */
 export function spokenText(item) {
   const copy = withoutButtons(item);
-  copy.querySelectorAll(".nbc-language").forEach((part) => part.remove());
-  const blocks = copy.querySelectorAll(".nbc-md > *, .nbc-cut, .nbc-text");
-  return [...blocks].map((block) => block.textContent.trim()).join("\n");
+  all(copy, ".nbc-language").forEach((part) => part.remove());
+  const blocks = all(copy, ".nbc-md > *, .nbc-cut, .nbc-text");
+  return blocks.map((block) => block.textContent.trim()).join("\n");
 }

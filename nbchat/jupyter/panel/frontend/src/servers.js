@@ -1,7 +1,7 @@
 // The dialog of MCP servers: what is configured, connecting, and the tools of each
 
 import { Dialog } from "./dialog.js";
-import { button, plural, pressedIn, tag } from "./dom.js";
+import { button, on, plural, pressedIn, region, setDisabled, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { ChatPanel } from "./panel.js" */
@@ -15,40 +15,40 @@ export class ServersDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "MCP servers", className: "nbc-servers" });
     this.list = tag("ul", "nbc-session-list", { "aria-label": "MCP servers" });
-    const scrolling = { tabindex: "0", role: "region", "aria-label": "MCP servers", "data-first": "" };
+    const scrolling = { ...region("MCP servers"), "data-first": "" };
     this.scroller = tag("div", "nbc-history-scroller", scrolling, this.list);
     this.content.append(this.scroller);
-    this.list.addEventListener("click", (event) => this.clicked(event));
+    on(this.list, "click", (event) => this.clicked(event));
   }
 
   /** @param {HTMLElement} opener */
   open(opener) {
     super.open(opener);
-    this.status.textContent = "Loading …";
+    this.tell("Loading …");
     this.refresh();
   }
 
   // Also after a command, for it may have connected one
   refresh() {
-    if (this.isOpen) this.panel.send({ type: "servers", token: this.newToken() });
+    if (this.isOpen) this.query({ type: "servers" });
   }
 
   /** @param {Protocol.ServersList} message */
   answered({ servers }) {
     this.list.replaceChildren(...servers.map(serverRow));
-    this.status.textContent = servers.length ? "You approve each call of a server's tools." : NONE;
+    this.tell(servers.length ? "You approve each call of a server's tools." : NONE);
   }
 
   draw() {
-    const isBlocked = this.panel.isGone || this.panel.state.is_busy;
-    this.keepFocus(() => this.list.querySelectorAll("button").forEach((each) => (each.disabled = isBlocked)));
+    const { isBlocked } = this;
+    this.keepFocus(() => setDisabled(this.list, "button", isBlocked));
   }
 
   /** @param {Event} event */
   clicked(event) {
     const pressed = pressedIn(event, "button");
     if (!pressed) return;
-    this.status.textContent = `${pressed.textContent}ing …`;
+    this.tell(`${pressed.textContent}ing …`);
     this.scroller.focus();
     this.panel.say(`/mcp ${pressed.dataset.name}`);
   }

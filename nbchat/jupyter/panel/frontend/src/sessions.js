@@ -2,7 +2,7 @@
 
 import { showCopied } from "./clipboard.js";
 import { Dialog } from "./dialog.js";
-import { button, iconButton, isComposing, later, newToken, plural, pressedIn, tag } from "./dom.js";
+import { all, button, iconButton, isComposing, later, newToken, on, plural, pressedIn, primary, region, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { Answer } from "./dialog.js" */
@@ -18,16 +18,16 @@ export class SessionsDialog extends Dialog {
     const typing = { type: "search", placeholder: "Search for words", "data-first": "" };
     this.search = tag("input", "", { ...typing, "aria-label": "Search all sessions" });
     this.list = tag("ul", "nbc-session-list", { "aria-label": "Sessions" });
-    const scrolling = { tabindex: "0", role: "region", "aria-label": "Sessions" };
+    const scrolling = region("Sessions");
     this.scroller = tag("div", "nbc-history-scroller", scrolling, this.list);
     this.create = button("", "New session", "Start a new session and keep this one");
     const bar = tag("div", "nbc-search", {}, this.search, this.status, this.create);
     this.content.append(bar, this.scroller);
     this.footer.remove();
-    this.search.addEventListener("input", later(() => this.refresh()));
-    this.create.addEventListener("click", () => this.leave("/new"));
-    this.list.addEventListener("click", (event) => this.clicked(event));
-    this.list.addEventListener("keydown", (event) => this.typed(event));
+    on(this.search, "input", later(() => this.refresh()));
+    on(this.create, "click", () => this.leave("/new"));
+    on(this.list, "click", (event) => this.clicked(event));
+    on(this.list, "keydown", (event) => this.typed(event));
   }
 
   /** @param {HTMLElement} opener */
@@ -37,14 +37,14 @@ export class SessionsDialog extends Dialog {
     this.textToken = null; // of the session whose text was requested
     this.list.replaceChildren();
     super.open(opener);
-    this.status.textContent = "Searching …";
+    this.tell("Searching …");
     this.refresh();
   }
 
   refresh() {
     if (!this.isOpen) return;
     const query = this.search.value.trim();
-    this.panel.send({ type: "sessions", query, token: this.newToken() });
+    this.query({ type: "sessions", query });
   }
 
   /** @param {Protocol.SessionsList} message */
@@ -52,12 +52,12 @@ export class SessionsDialog extends Dialog {
     const isSearch = this.search.value.trim() !== ""; // then the best match is first
     const rows = isSearch ? sessions.map(sessionRow) : byDay(sessions);
     this.list.replaceChildren(...(rows.length ? rows : [tag("li", "nbc-nothing", {}, isSearch ? UNFOUND : NONE)]));
-    if (!this.isChanging) this.status.textContent = plural(total, "session");
+    if (!this.isChanging) this.tell(plural(total, "session"));
     this.isChanging = false;
   }
 
   draw() {
-    const isBlocked = this.panel.isGone || this.panel.state.is_busy;
+    const { isBlocked } = this;
     const pressed = [this.create, ...this.list.querySelectorAll("button")];
     this.keepFocus(() => pressed.forEach((each) => (each.disabled = isBlocked)));
   }
@@ -96,7 +96,7 @@ export class SessionsDialog extends Dialog {
   hear(message) {
     if (message.token !== this.textToken) return super.hear(message);
     this.textToken = null;
-    if (message.type === "refused") this.status.textContent = message.reason;
+    if (message.type === "refused") this.tell(message.reason);
     if (message.type === "session_text") this.then?.(message.text);
   }
 
@@ -110,7 +110,7 @@ export class SessionsDialog extends Dialog {
     field.value = title;
     row.querySelector(".nbc-session-title")?.after(field);
     row.classList.add("nbc-is-renaming");
-    const save = button("nbc-primary", "Save", "Save the title (Enter)");
+    const save = primary("Save", "Save the title (Enter)");
     const cancel = button("", "Cancel", "Keep the title (Escape)");
     save.dataset.step = "title";
     cancel.dataset.step = "same";
@@ -152,8 +152,7 @@ export class SessionsDialog extends Dialog {
 
   /** @param {HTMLElement} row @param {boolean} isAsking */
   confirm(row, isAsking) {
-    /** @type {NodeListOf<HTMLElement>} */
-    const [usual, asking] = row.querySelectorAll(".nbc-session-buttons");
+    const [usual, asking] = all(row, ".nbc-session-buttons");
     usual.hidden = isAsking;
     asking.hidden = !isAsking;
     /** @type {HTMLElement | null} */
@@ -169,17 +168,10 @@ export class SessionsDialog extends Dialog {
     this.panel.say(`/delete ${row.dataset.session}${rest}`);
   }
 
-  /** @param {string} command */
-  leave(command) {
-    this.opener = this.panel.parts.input;
-    this.close();
-    this.panel.command(command);
-  }
-
   /** @param {HTMLElement} item */
   see(item) {
     if (!this.isOpen || !this.isChanging || !item.matches(".nbc-note, .nbc-error")) return;
-    this.status.textContent = item.textContent;
+    this.tell(item.textContent);
   }
 }
 

@@ -1,7 +1,7 @@
 // The settings dialog: groups of settings, one scope and one Save for all that changed
 
 import { Dialog } from "./dialog.js";
-import { button, option, plural, submitByEnter, tag } from "./dom.js";
+import { button, on, onSubmit, option, plural, primary, submitByEnter, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { ChatPanel } from "./panel.js" */
@@ -60,23 +60,20 @@ export class SettingsDialog extends Dialog {
     this.saving = []; // names of settings whose answer is still to come
     this.saved = 0; // how many are saved together
     this.scope = tag("select", "nbc-setting-scope", { "aria-label": "Save for" });
-    this.save = button("nbc-primary", "Save", "Save what you changed", "submit");
+    this.save = primary("Save", "Save what you changed", "submit");
     const close = button("", "Cancel", "Close without saving");
     this.form = tag("form", "nbc-setting-form", { "aria-label": "Settings" });
     this.list = tag("div", "nbc-setting-list");
     this.search = tag("input", "nbc-setting-search", { type: "search", placeholder: "Search settings", "aria-label": "Search settings" });
     this.search.dataset.first = "";
-    this.search.addEventListener("input", () => this.find());
-    this.search.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
+    on(this.search, "input", () => this.find());
+    on(this.search, "keydown", (event) => event.key === "Enter" && event.preventDefault());
     this.footer.append(this.scope, close, this.save);
     this.form.append(this.search, this.list, this.footer);
     this.content.append(this.form);
-    close.addEventListener("click", () => this.close());
-    this.form.addEventListener("input", () => this.draw());
-    this.form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.saveChanges();
-    });
+    on(close, "click", () => this.close());
+    on(this.form, "input", () => this.draw());
+    onSubmit(this.form, () => this.saveChanges());
   }
 
   /** @param {HTMLElement} opener */
@@ -86,17 +83,17 @@ export class SettingsDialog extends Dialog {
     this.search.value = "";
     this.saving = [];
     super.open(opener);
-    this.status.textContent = "Loading …";
+    this.tell("Loading …");
     this.refresh();
   }
 
   refresh() {
-    if (this.isOpen) this.panel.send({ type: "settings", token: this.newToken() });
+    if (this.isOpen) this.query({ type: "settings" });
   }
 
   /** @param {Protocol.SettingsList} message */
   answered({ settings, provider, model }) {
-    if (!this.rows.size) this.status.textContent = "";
+    if (!this.rows.size) this.tell("");
     if (!this.rows.size) this.addGroups(settings);
     for (const setting of settings) this.rows.get(setting.name)?.update(setting);
     const chosen = Math.max(this.scope.selectedIndex, 0);
@@ -144,7 +141,7 @@ export class SettingsDialog extends Dialog {
       if (details && words.length) details.open = Boolean(isFound);
     }
     const isNothing = words.length && ![...this.rows.values()].some((row) => !row.root.hidden);
-    this.status.textContent = isNothing ? "No setting contains these words." : "";
+    this.tell(isNothing ? "No setting contains these words." : "");
   }
 
   /** @param {Protocol.Setting} setting */
@@ -174,7 +171,7 @@ export class SettingsDialog extends Dialog {
     row.accept();
     this.saving.push(row.name);
     this.saved = this.saving.length;
-    this.status.textContent = "Saving …";
+    this.tell("Saving …");
     this.panel.say(`/set ${row.name} ${value}${scope ? ` for ${scope}` : ""}`);
   }
 
@@ -186,7 +183,7 @@ export class SettingsDialog extends Dialog {
     this.saving.shift();
     if (item.matches(".nbc-error")) this.saved = 0;
     const isAll = !this.saving.length && this.saved > 1;
-    this.status.textContent = isAll ? `${plural(this.saved, "setting")} saved` : item.textContent;
+    this.tell(isAll ? `${plural(this.saved, "setting")} saved` : item.textContent);
   }
 }
 
@@ -246,7 +243,7 @@ class SettingRow {
     const about = tag("div", "nbc-setting-about", {}, name, this.help, this.origin);
     this.back = button("nbc-setting-reset", "Reset", "Reset to the default");
     this.back.setAttribute("aria-label", `Reset ${label}`);
-    this.back.addEventListener("click", reset);
+    on(this.back, "click", reset);
     const controls = tag("div", "nbc-setting-controls", {}, this.input, this.back);
     this.root = tag("div", "nbc-setting", {}, about, controls);
   }

@@ -1,6 +1,6 @@
 // What an empty chat offers: a model, a key, and questions about the notebook
 
-import { button, newToken, option, tag } from "./dom.js";
+import { button, newToken, on, option, setDisabled, tag } from "./dom.js";
 import { keyForm } from "./key_form.js";
 
 /** @import * as Protocol from "../protocol.js" */
@@ -38,7 +38,7 @@ export class Start {
     }
     const isTold = panel.parts.log.lastElementChild?.matches(".nbc-error, :has(> .nbc-error)"); // by a failed turn
     if (this.reason) this.reason.hidden = !isEmpty && Boolean(isTold);
-    this.box.querySelectorAll("button").forEach((each) => (each.disabled = isBusy));
+    setDisabled(this.box, "button", isBusy);
   }
 
   /** In an empty chat; without a model also below what was said
@@ -80,10 +80,10 @@ export class Start {
     const { megabytes, model, is_installed: isInstalled } = offered.trial;
     const row = tag("div", "nbc-start-row");
     const choose = button("", "Choose a model", "List the models, or name one");
-    choose.addEventListener("click", () => this.panel.modelDialog.open(choose));
+    on(choose, "click", () => this.panel.modelDialog.open(choose));
     const size = megabytes ? `, downloads ${megabytes} MB` : "";
     const trial = button("", `Use the trial model (poor answers${size})`, `Use ${model}`);
-    trial.addEventListener("click", () => this.panel.command(`/model ${model}`));
+    on(trial, "click", () => this.panel.command(`/model ${model}`));
     if (!isTrial || megabytes) row.append(trial);
     row.append(choose);
     if (!isInstalled) row.append(tag("p", "nbc-empty-hint", {}, `${model} needs the package xllamacpp. Run %pip install xllamacpp in a cell.`));
@@ -116,7 +116,7 @@ export class Start {
     const row = tag("div", "nbc-start-row");
     for (const { label, text } of suggestions) {
       const ask = button("nbc-suggestion", label, text);
-      ask.addEventListener("click", () => this.panel.say(text));
+      on(ask, "click", () => this.panel.say(text));
       row.append(ask);
     }
     return row;

@@ -1,7 +1,8 @@
 // Dialogs that edit or regenerate the summary
 
+import { FOCUS, focusInput } from "./compact_dialog.js";
 import { Dialog, field } from "./dialog.js";
-import { button, tag } from "./dom.js";
+import { on, primary, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { ChatPanel } from "./panel.js" */
@@ -16,15 +17,9 @@ export class SummaryDialog extends Dialog {
     this.facts = tag("pre", "nbc-output");
     const label = tag("div", "nbc-label", {}, "Facts kept by code (not editable)");
     this.kept = tag("div", "nbc-kept", {}, label, this.facts);
-    this.save = button("nbc-primary", "Save", "Use this summary", "submit");
-    const cancel = button("", "Cancel", "Close without changes");
-    this.footer.append(cancel, this.save);
-    this.form = tag("form", "nbc-fields", {}, field("Summary", this.text));
-    this.form.append(this.kept, this.footer);
-    this.content.append(this.form);
-    cancel.addEventListener("click", () => this.close());
-    this.text.addEventListener("input", () => this.draw());
-    this.form.addEventListener("submit", (event) => this.submit(event));
+    this.save = primary("Save", "Use this summary", "submit");
+    this.addForm(this.save, field("Summary", this.text), this.kept);
+    on(this.text, "input", () => this.draw());
   }
 
   /** @param {HTMLElement} opener */
@@ -34,13 +29,13 @@ export class SummaryDialog extends Dialog {
     this.isSaving = false;
     super.open(opener);
     this.box.focus();
-    this.status.textContent = "Loading …";
-    this.panel.send({ type: "summary", token: this.newToken() });
+    this.tell("Loading …");
+    this.query({ type: "summary" });
   }
 
   /** @param {Protocol.SummaryText} message */
   answered({ text, facts }) {
-    this.status.textContent = "";
+    this.tell("");
     this.text.disabled = false;
     this.text.value = text;
     this.facts.textContent = facts;
@@ -50,17 +45,14 @@ export class SummaryDialog extends Dialog {
   }
 
   draw() {
-    const isBlocked = this.panel.isGone || this.panel.state.is_busy;
+    const { isBlocked } = this;
     const isEmpty = this.text.disabled || !this.text.value.trim();
     this.keepFocus(() => (this.save.disabled = isBlocked || isEmpty));
   }
 
-  /** @param {Event} event */
-  submit(event) {
-    event.preventDefault();
-    if (this.save.disabled) return;
+  submit() {
     this.isSaving = true;
-    this.status.textContent = "Saving …";
+    this.tell("Saving …");
     this.panel.command(`/edit ${this.text.value.trim()}`);
   }
 
@@ -70,7 +62,7 @@ export class SummaryDialog extends Dialog {
   see(item) {
     if (!this.isSaving || !item.matches(REFUSED)) return;
     this.isSaving = false;
-    this.status.textContent = item.textContent;
+    this.tell(item.textContent);
   }
 
   refresh() {
@@ -82,15 +74,9 @@ export class RegenerateDialog extends Dialog {
   /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "Regenerate the summary", className: "nbc-regenerate" });
-    const hint = { type: "text", placeholder: "open questions, decisions …", "data-first": "" };
-    this.focus = tag("input", "", hint);
-    this.confirm = button("nbc-primary", "Regenerate", "If it fails, the current summary is kept", "submit");
-    const cancel = button("", "Cancel", "Close without changes");
-    this.footer.append(cancel, this.confirm);
-    this.form = tag("form", "nbc-fields", {}, field("What the summary should focus on (optional)", this.focus), this.footer);
-    this.content.append(this.form);
-    cancel.addEventListener("click", () => this.close());
-    this.form.addEventListener("submit", (event) => this.submit(event));
+    this.focus = focusInput();
+    this.confirm = primary("Regenerate", "If it fails, the current summary is kept", "submit");
+    this.addForm(this.confirm, field(FOCUS, this.focus));
   }
 
   /** @param {HTMLElement} opener */
@@ -100,14 +86,11 @@ export class RegenerateDialog extends Dialog {
   }
 
   draw() {
-    const isBlocked = this.panel.isGone || this.panel.state.is_busy;
+    const { isBlocked } = this;
     this.keepFocus(() => (this.confirm.disabled = isBlocked));
   }
 
-  /** @param {Event} event */
-  submit(event) {
-    event.preventDefault();
-    if (this.confirm.disabled) return;
+  submit() {
     this.close();
     this.panel.command(`/regenerate ${this.focus.value.trim()}`.trim());
   }

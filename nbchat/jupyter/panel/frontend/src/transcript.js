@@ -4,7 +4,7 @@ import { addUndo } from "./cell_undo.js";
 import { addDecision } from "./approvals.js";
 import { finishBlocks } from "./code_blocks.js";
 import { addProposalButtons, addRetryButton } from "./compact_dialog.js";
-import { fromHtml, newToken, pressedIn, tag } from "./dom.js";
+import { all, boxOf, fromHtml, newToken, on, pressedIn, tag } from "./dom.js";
 import { RETRY_MILLISECONDS } from "./kernel_connection.js";
 import { addRest } from "./long_text.js";
 import { linkSources } from "./memory.js";
@@ -48,7 +48,7 @@ export class Transcript {
       const note = (/** @type {Event} */ event) => pressedIn(event, "button") || (this.movedAt = Date.now());
       scroller.addEventListener(name, note, { passive: true });
     }
-    panel.parts.scroller.addEventListener("wheel", (event) => this.onWheel(event), { passive: true });
+    on(panel.parts.scroller, "wheel", (event) => this.onWheel(event), { passive: true });
   }
 
   get isEmpty() {
@@ -130,7 +130,7 @@ export class Transcript {
     if (!this.panel.showsChange || !dividerOf(fresh)) return;
     this.panel.showsChange = false;
     const { scroller } = this.panel.parts;
-    const [inner, outer] = [fresh.getBoundingClientRect(), scroller.getBoundingClientRect()];
+    const [inner, outer] = [boxOf(fresh), boxOf(scroller)];
     if (inner.top >= outer.top && inner.bottom <= outer.bottom) return;
     this.isPinned = false;
     scroller.scrollTop += inner.top - outer.top - 8;
@@ -168,9 +168,7 @@ export class Transcript {
    */
   attachResult(result, parent) {
     if (!result.matches(".nbc-tool-result")) return false;
-    /** @type {NodeListOf<HTMLElement>} */
-    const cards = parent.querySelectorAll(".nbc-tool");
-    const own = [...cards].filter((card) => card.dataset.call === result.dataset.call);
+    const own = all(parent, ".nbc-tool").filter((card) => card.dataset.call === result.dataset.call);
     if (result.matches(".nbc-tool-picture")) {
       const answered = own.findLast((card) => card.dataset.state);
       answered?.append(result);
@@ -221,9 +219,7 @@ export class Transcript {
       if (!this.attachResult(fresh, page)) page.append(fresh);
       this.items.set(item.key, fresh);
     }
-    /** @type {NodeListOf<HTMLElement>} */
-    const results = log.querySelectorAll(":scope > .nbc-tool-result");
-    results.forEach((result) => this.attachResult(result, page));
+    all(log, ":scope > .nbc-tool-result").forEach((result) => this.attachResult(result, page));
     log.prepend(...page.childNodes);
     scroller.scrollTop = scroller.scrollHeight - below;
     this.before = before;
@@ -307,7 +303,7 @@ export class Transcript {
     const { scroller, log } = this.panel.parts;
     const last = log.lastElementChild;
     if (!last?.matches(".nbc-reply") || last === this.listing) return;
-    const above = last.getBoundingClientRect().top - scroller.getBoundingClientRect().top - 8;
+    const above = boxOf(last).top - boxOf(scroller).top - 8;
     if (above >= 0) return; // it fits, or has no layout yet
     this.listing = last;
     scroller.scrollTop += above;
@@ -333,7 +329,7 @@ export class Transcript {
     const card = log.querySelector("[data-ticket]");
     this.isHeld = false;
     if (!card) return;
-    const [inner, outer] = [card.getBoundingClientRect(), scroller.getBoundingClientRect()];
+    const [inner, outer] = [boxOf(card), boxOf(scroller)];
     const above = inner.top - outer.top - 8;
     if (above >= 0) return;
     scroller.scrollTop += above;
@@ -354,10 +350,14 @@ export class Transcript {
     return this.isByUser && this.panel.parts.scroller.scrollTop < this.top && this.below > 1;
   }
 
-  // The page scrolls a moment later, and text may come before it has.
+  // The page scrolls a moment later, and text may come before it has. A long output inside
+  // that scrolls by itself leaves the page where it is.
   /** @param {WheelEvent} event */
-  onWheel({ deltaY, ctrlKey }) {
-    if (deltaY < 0 && !ctrlKey && this.isLong) this.isPinned = false;
+  onWheel({ deltaY, ctrlKey, target }) {
+    if (deltaY >= 0 || ctrlKey || !this.isLong) return;
+    let inner = target instanceof Element ? target : null;
+    while (inner && inner !== this.panel.parts.scroller && !inner.scrollTop) inner = inner.parentElement;
+    if (inner === this.panel.parts.scroller) this.isPinned = false;
   }
 
   onScroll() {
