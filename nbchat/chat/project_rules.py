@@ -27,9 +27,9 @@ SCOPE = "rules"
 """The scope of the answers among the stored settings."""
 
 STATES = {
-    True: "in use, /rules ignore stops that",
-    False: "not in use, /rules use changes that",
-    None: "not in use yet, choose /rules use or /rules ignore",
+    True: "in use. /rules ignore turns them off.",
+    False: "not in use. /rules use turns them on.",
+    None: "not in use yet. Choose /rules use or /rules ignore.",
 }
 """Text of each answer in `/rules`."""
 
@@ -92,7 +92,7 @@ class ProjectRules:
         if rules is None:
             return self._offered.problem
         self._shown = rules.consent_key
-        return f"{rules.title} ({STATES[self._answer(rules)]}):\n{_text(rules)}"
+        return f"{rules.title}: {STATES[self._answer(rules)]}\n{_text(rules)}"
 
     def answer(self, agent: Agent, *, is_yes: bool) -> str:
         """Use the file from the next message on, or not; returns a sentence on it.
@@ -109,7 +109,7 @@ class ProjectRules:
         self.look(agent)
         if is_yes:
             return f"The rules from {rules.name} apply from your next message.{unsaved}"
-        return f"The rules from {rules.name} aren't used. /rules use changes that."
+        return f"The rules from {rules.name} are off. /rules use turns them on."
 
     def _in_force(self, agent: Agent, sent: RulesFile | None) -> RulesFile | None:
         """The rules in force, given those that were sent last."""

@@ -118,7 +118,7 @@ class NbChat(Configurable):
         allow_none=True,
         min=1,
         help="Compact when the input tokens of all responses since the last compaction "
-        "add up to this number. None: 75 % of the model's window.",
+        "add up to this number. None: 75% of the model's window.",
     ).tag(config=True, scope="model", apply="threshold")
     summary_model = Unicode(
         "",
@@ -206,7 +206,7 @@ class NbChat(Configurable):
     tokenizer = Enum(
         ["tiktoken", "characters"],
         "tiktoken",
-        help="How tokens are counted: by tiktoken, or as characters / 4 plus 20 %.",
+        help="How tokens are counted: by tiktoken, or as characters / 4 plus 20%.",
     ).tag(config=True, scope="configuration", apply="tokenizer")
     recall = Bool(
         None,

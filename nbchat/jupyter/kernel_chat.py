@@ -631,7 +631,7 @@ def other_model_line(session: Session, model: str) -> str:
     if before[0] in ("", model):
         return ""
     return (
-        f"{before[0]} answered here before. Now it's {model}, as the settings say. "
+        f"This chat used {before[0]} before. Your settings now say {model}. "
         f"To go back: /model {before[0]}"
     )
 
@@ -654,7 +654,7 @@ def _is_confirmed(named: Iterable[Mention]) -> bool:
     Attach nothing if no one can be asked, as when a program runs the notebook.
     """
     names = terminal_text(", ".join(each.text for each in named))
-    asked = f"{names} may be pasted: it's below the first paragraph. Attach it? [y/N] "
+    asked = f"{names} may be pasted text, below the first paragraph. Attach it? [y/N] "
     answer = _says_yes(asked)
     if answer is None:
         print(

@@ -115,7 +115,7 @@ class RunDisplay:
 
         self._button = Button(
             description=f"Retry {len(self._run.failed):,} failed",
-            tooltip="Continue each failed row where it ended",
+            tooltip="Continue each failed row from where it stopped",
         )
         self._button.on_click(self.retry)
         drawn = self._button._repr_mimebundle_()

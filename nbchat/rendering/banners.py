@@ -131,8 +131,8 @@ Notice = (
 )
 
 LEFT = {
-    "same": "{} is already as it was.",
-    "edited": "{} has your own edits since, so it stays as it is.",
+    "same": "{} is already back to how it was.",
+    "edited": "{} has edits you made since, so it stays as it is.",
     "deleted": "You have deleted a cell that was changed. It stays deleted.",
     "hidden": "{} had a secret that isn't kept. It stays as it is.",
 }

@@ -84,7 +84,7 @@ def test_a_turn_is_undone_but_for_what_a_person_wrote_since_also_after_a_restart
     panel = panel_of(notebook)
     undo(panel)
     left = line.locator("details")
-    expect(left).to_have_text(re.compile("Cell 3 has your own edits since"))
+    expect(left).to_have_text(re.compile("Cell 3 has edits you made since"))
     expect(line).to_contain_text("Undone in 4 cells.")
     assert page.evaluate(SOURCES) == [BEFORE[0], "b = 30\nmine = 1", *BEFORE[2:]]
     expect(notebook.outputs(1)).to_have_text("a is 2\n")

@@ -120,7 +120,7 @@ class ChatUI(anywidget.AnyWidget):
     theme = Enum(
         ["auto", "light", "dark"],
         "auto",
-        help="Colours of the panel; auto follows the notebook's.",
+        help="Colors of the panel; auto follows the notebook's.",
     ).tag(sync=True)
     protocol = Int(PROTOCOL, help="Version of the panel's messages.").tag(sync=True)
     notifies = Bool(

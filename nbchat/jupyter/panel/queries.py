@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-BY_CODE = "The code that made this chat chooses its model."
+BY_CODE = "The code that created this chat sets its model."
 
 Send = Callable[[dict[str, Any]], None]
 

@@ -319,7 +319,7 @@ def test_a_turn_that_changed_cells_can_be_undone_below_its_costs() -> None:
     assert "data-undo" not in line
     assert text_of(line).startswith(
         "Undone in 1 cell. Variables keep their values."
-        "Cell 2 has your own edits since, so it stays as it is."
+        "Cell 2 has edits you made since, so it stays as it is."
     )
     (line,) = items(folded(state, CellsUndone(0, (), "The page did not answer.")))
     assert "The page did not answer." in line
