@@ -321,7 +321,7 @@ def test_without_rules_it_is_said(commands):
         ),
         ("/rules 1", "Use /rules, /rules drop N or /rules keep N"),
         ("/unpin two", "needs the number of a rule"),
-        ("/unpin", "needs a number"),
+        ("/unpin", "needs the number of a rule"),
         ("/unpin 0", "There's no pin 0. /pin lists them"),
         ("/unpin 2", "There's no pin 2. /pin lists them"),
         ("/pin one", "already pinned as number 1"),

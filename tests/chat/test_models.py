@@ -187,7 +187,7 @@ def test_the_model_for_all_new_chats_is_a_file_of_the_person(
     assert Agent().context_usage().window == 64_000
     assert Models(live).for_new_chats == "openai:qwen3:8b"
     said = Models(live).forget()
-    assert said == "New chats don't start with openai:qwen3:8b any more."
+    assert said == "New chats no longer start with openai:qwen3:8b."
     live.reread(agent)
     assert agent.provider.name == "openai:qwen3:8b"  # this chat goes on
     assert Agent().provider.name == "local:smollm2"
