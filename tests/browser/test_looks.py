@@ -86,11 +86,11 @@ SMALL = """root => [...root.querySelectorAll("button")].filter(each => {
 
 
 COLUMNS = """root => {
-    const [bar, text, box] = [".nbc-scroller", ".nbc-log", ".nbc-form"].map(each => root.querySelector(each));
-    const [above, below] = [text, box].map(each => each.getBoundingClientRect());
-    return [bar.offsetWidth - bar.clientWidth, above.left - below.left, above.right - below.right];
+    const [text, box] = [".nbc-log", ".nbc-form"].map(
+        each => root.querySelector(each).getBoundingClientRect());
+    return [text.left - box.left, text.right - box.right];
 }"""
-"""Width of the scroll bar, and how far the text is beside the box below."""
+"""How far the text is beside the box below."""
 
 DRAWN = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
 """Wait until a new width has reached everything."""
@@ -154,8 +154,8 @@ def test_everything_fits_at_any_width(
     panel = chat(open_panel_page)
     send = panel.locator(".nbc-send")
     expect(send).to_have_css("background-color", "rgba(0, 0, 0, 0)")  # nothing to send
-    page.add_style_tag(content=".nbc-scroller::-webkit-scrollbar { width: 15px }")
-    assert panel.evaluate(COLUMNS) == [15, 0, 0]
+    page.add_style_tag(content=".nbc-scroller { padding-right: 15px }")  # a scroll bar
+    assert panel.evaluate(COLUMNS) == [0, 0]
     look.over(panel, "chat")
     dialog = panel.get_by_role("dialog")
     for name in ("Compact", "History", "Pins"):
