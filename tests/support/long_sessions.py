@@ -111,16 +111,6 @@ def _copies(
         first = False
 
 
-def copies_of(
-    runs: Sequence[Trajectory], chance: random.Random
-) -> Iterator[Trajectory]:
-    """Conversations like these, in random order, with other values; no end."""
-    words = frozenset(_TOKEN.findall("\n".join(map(known_of, runs))))
-    while True:
-        for run in chance.sample(list(runs), len(runs)):
-            yield renamed(run, words, chance)
-
-
 def renamed(
     run: Trajectory, known: frozenset[str], chance: random.Random
 ) -> Trajectory:
