@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 from cpu_time import CpuTime
 from driving import finished, replied
-from fault_server import AnthropicDialect, FaultServer, OpenAIDialect, failure
+from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
 from measures import compacted
 from memory_cases import cases_of
 from needed_values import has_word, texts
@@ -37,17 +37,14 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.memory.newest import exchange_lines
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summarizer.structured_summary import as_text, read_answer
-from nbchat.compaction.summary_entry import OMISSION, OPENING
+from nbchat.compaction.summary_entry import OPENING
 from nbchat.compaction.triggers.context_breakdown import LABELS
 from nbchat.config.layers import settings
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import FAILED, Compaction, Entry
 from nbchat.conversation.events import (
     Compacted,
-    CompactionFailed,
-    CompactionStarted,
     Event,
-    RetryScheduled,
     TurnFailed,
     UsageReported,
 )
@@ -62,8 +59,8 @@ from nbchat.providers.model_info import ModelInfo, model_info
 from nbchat.providers.retries import _wait_seconds
 from nbchat.providers.tokens import CHARACTERS, ENTRY_OVERHEAD, TokenCounter
 from nbchat.providers.wire_format import legal
-from nbchat.rendering.banners import WITHOUT_MODEL, compaction_text
-from nbchat.storage.factory import autosave_of, build_agent, build_engine
+from nbchat.rendering.banners import compaction_text
+from nbchat.storage.factory import autosave_of, build_engine
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 
@@ -185,14 +182,6 @@ def test_1_1_token_awareness_the_context_is_known_before_and_after_every_turn():
     )
 
 
-def test_1_1_old_answers_are_neither_cut_nor_dropped():
-    agent = agent_of(window=1_000_000)
-    turns(agent, 120)
-    history = sent(agent)[-1].history
-    assert len(history) == 2 * 120 - 1
-    assert history[1].content == ANSWER
-
-
 def test_1_2_search_memory_finds_what_was_compacted():
     agent = agent_of()
     until_compacted(agent)
@@ -217,16 +206,6 @@ def test_3_2_option_2_without_a_tokenizer_four_characters_are_a_token():
     assert counted == pytest.approx(1_000 * 1.2, abs=1)
 
 
-def test_3_2_option_3_what_the_server_reports_is_taken_as_it_is():
-    agent = agent_of(says("Shipped.", tokens=2_345))
-    agent.ask(question(1))
-    assert agent.engine.tracker.context_tokens(agent.session) == 2_345 + 10
-    waiting = Entry("user", "And now?")
-    agent.session.append(waiting)
-    expected = 2_355 + COUNTER.count_entry(waiting)
-    assert agent.engine.tracker.context_tokens(agent.session) == expected
-
-
 # 4: what is kept
 
 
@@ -246,12 +225,6 @@ def test_4_2_always_preserve_identifiers_whatever_the_model_tells():
     folded = range(record.stop // 2)
     assert "W1001" not in SUMMARY
     assert [n for n in folded if f"W{1000 + n}" not in record.summary] == []
-
-
-def test_4_2_always_preserve_decisions_and_unresolved_questions_of_the_model():
-    record = until_compacted(agent_of())
-    assert "XBRL extraction, for accuracy" in record.summary
-    assert "Is the CFO's figure right?" in record.summary
 
 
 def test_4_2_always_preserve_error_context():
@@ -283,22 +256,7 @@ def test_4_2_never_discard_what_is_being_worked_on():
     assert "0000320193" in texts(sent(agent)[-1].history)
 
 
-def test_4_2_an_unanswered_request_is_never_discarded_even_if_little_space_is_left():
-    asked = "Which of these is late? " + "W1, W2, W3. " * 300
-    agent = agent_of(window=4_000)
-    turns(agent, 5)
-    assert records(list(agent.run(asked)))
-    assert sent(agent)[-1].history[-1] == Entry("user", asked)
-
-
 # 5.2: the workflow
-
-
-def test_5_2_workflow_below_the_threshold_a_turn_is_as_ever():
-    agent = agent_of()
-    events = turns(agent, 20)
-    assert not any(isinstance(event, CompactionStarted) for event in events)
-    assert len(sent(agent)[-1].history) == 2 * 20 - 1
 
 
 def test_5_2_workflow_it_is_checked_before_the_request_goes_out():
@@ -318,23 +276,6 @@ def test_5_2_workflow_the_last_ten_exchanges_stay_verbatim():
     answered = [turn for turn in turns_of(kept) if kept[turn[-1]].role == "assistant"]
     assert len(answered) == KEPT
     assert agent.session.history[1 : 1 + len(kept)] == kept
-
-
-def test_5_2_workflow_an_exchange_with_its_tool_calls_is_one_exchange():
-    busy = [
-        entry
-        for n in range(20)
-        for entry in (
-            Entry("user", question(n)),
-            Entry("assistant", "", f"a{n}", "find", "{}"),
-            Entry("tool", ANSWER, f"a{n}", "find"),
-            Entry("assistant", "", f"b{n}", "find", "{}"),
-            Entry("tool", ANSWER, f"b{n}", "find"),
-            Entry("assistant", "Found."),
-        )
-    ]
-    plan = engine_of().plan(Session(busy), trigger="window")
-    assert plan.recent == tuple(busy[-6 * KEPT :])
 
 
 def test_5_2_workflow_exchanges_11_to_50_are_bullets_and_older_ones_are_not():
@@ -403,20 +344,6 @@ def test_5_2_workflow_bullets_and_older_answers_are_never_stubs():
     assert sum(answer in view for answer in answers) >= 0.9 * len(answers)
 
 
-def test_5_2_workflow_after_a_second_compaction_the_tiers_have_moved_on():
-    agent = agent_of(window=30_000)
-    made = records(turns(agent, 350))
-    assert len(made) >= 2
-    newest = made[-1]
-    bullets = [
-        line for line in newest.summary.splitlines() if line.startswith("- Where")
-    ]
-    last = newest.stop // 2
-    assert [line[len("- Where is order ") :][:5] for line in bullets] == [
-        f"W{1000 + n}" for n in range(last - 40, last)
-    ]
-
-
 def test_5_2_workflow_the_new_prompt_is_summary_recent_exchanges_and_input():
     agent = agent_of(system="You help.")
     until_compacted(agent)
@@ -460,19 +387,6 @@ def test_5_3_safety_buffer_a_quarter_of_any_window_is_left_for_the_answer(window
     assert guard == int(window * 0.75) <= window - info.output_reserve
 
 
-def test_5_3_prompt_breakdown_after_compaction_it_is_well_below_the_threshold():
-    session = Session(said(1_300))
-    engine = engine_of(200_000)
-    assert engine.should_compact(session)
-    record = compact(engine, session, *[says(SUMMARY)] * 5)
-    assert record.status == "done"
-    engine.tracker.reset(record)
-    left = engine.tracker.context_tokens(session)
-    assert left == record.tokens_after < 150_000 / 5
-    assert COUNTER.count(session.history[0].content) < 0.4 * 150_000
-    assert not engine.should_compact(session)
-
-
 def test_5_3_monitor_context_shows_every_part_total_threshold_and_percent(store):
     agent = agent_of(system="You help.", tools=[lookup])
     list(agent.pin("Never refund over $50."))
@@ -499,14 +413,6 @@ def test_5_3_monitor_context_shows_every_part_total_threshold_and_percent(store)
 def lookup(order: str) -> str:
     """Find an order."""
     return f"{order} was shipped"
-
-
-def test_5_3_monitor_the_parts_add_up_to_the_total_before_the_first_report():
-    agent = agent_of(
-        session=Session([*said(3), Entry("user", "What now?")]), system="Hi."
-    )
-    usage = agent.context_usage()
-    assert sum(usage.parts.values()) == usage.total
 
 
 # 6: the prompt
@@ -539,16 +445,6 @@ def test_6_1_guidelines_each_is_in_the_request(guideline: str):
     assert guideline in request.system + request.history[0].content
 
 
-def test_6_1_the_exchanges_go_in_and_those_that_stay_are_not_repeated():
-    engine, session = engine_of(200_000), Session(said(30))
-    text = engine.create_summary_request(engine.plan(session)).history[0].content
-    transcript, _, rest = text.partition("</transcript>")
-    assert all(question(n) in transcript for n in range(20))
-    assert not any(question(n) in transcript for n in range(20, 30))
-    assert "<recent>" in rest
-    assert "do not summarize" in rest
-
-
 def test_6_1_token_savings_are_computed_and_shown():
     record = until_compacted(agent_of())
     saved = 1 - record.tokens_after / record.tokens_before
@@ -565,33 +461,7 @@ def test_6_2_integration_a_context_of_25_000_tokens_shrinks_by_more_than_72_perc
     assert engine.tracker.context_tokens(session) < 0.28 * before
 
 
-def test_6_2_integration_the_system_prompt_is_the_same_before_and_after():
-    agent = agent_of(system="CONTROLLER SELF-AWARENESS:\n  exact ")
-    until_compacted(agent)
-    agent.ask("And now?")
-    assert {request.system for request in sent(agent)} == {agent.system}
-
-
 # 7: acceptance criteria
-
-
-def test_7_1_tokens_of_a_history_are_counted_as_the_provider_counts_them():
-    agent = agent_of(system="You help.")
-    turns(agent, 3)
-    request = sent(agent)[-1]
-    answer = agent.session.transcript[-1]
-    exact = agent.provider.count_tokens(request) + COUNTER.count_entry(answer)
-    assert agent.engine.tracker.context_tokens(agent.session) == exact
-
-
-def test_7_1_usage_is_reported_after_each_exchange():
-    agent = agent_of()
-    reports = [e for e in turns(agent, 3) if isinstance(e, UsageReported)]
-    assert len(reports) == 3
-    assert [r.window for r in reports] == [WINDOW] * 3
-    assert [r.context_tokens for r in reports] == sorted(
-        r.context_tokens for r in reports
-    )
 
 
 def test_7_2_old_exchanges_shrink_by_more_than_60_percent_whatever_the_model_writes():
@@ -610,17 +480,6 @@ def test_7_2_old_exchanges_shrink_by_more_than_60_percent_whatever_the_model_wri
             )
             assert record.is_active
             assert record.summary_tokens <= 0.4 * record.replaced_tokens
-
-
-def test_7_2_a_summary_that_saves_less_is_refused_and_asked_for_again():
-    long = json.dumps(
-        {**FIELDS, "key_facts": [f"Fact {n}: {ANSWER[:300]}" for n in range(60)]}
-    )
-    agent = agent_of(*[lambda r: says(long if r.answer_tag else ANSWER)] * 200)
-    record = until_compacted(agent)
-    again = asked_for_summaries(agent)[1].history[-1].content
-    assert "An earlier answer was refused: the summary has" in again
-    assert record.status == "degraded"
 
 
 LIST = Path(__file__).with_name("README.md").read_text("utf-8").splitlines()
@@ -694,15 +553,6 @@ def test_7_3_the_limit_of_100_percent_is_never_hit():
     assert [e for e in events if isinstance(e, TurnFailed)] == []
     assert len(sizes) == len(sent(agent))
     assert max(sizes) <= WINDOW
-
-
-def test_7_3_fewer_than_ten_stay_where_ten_would_not_fit_and_it_is_said():
-    session = Session(said(12, ANSWER * 6))
-    engine = engine_of()
-    record = compact(engine, session, says(SUMMARY))
-    assert record.tokens_after < GUARD
-    assert len(session.history) - 1 < 2 * KEPT
-    assert "newest messages are kept, because more don't fit" in compaction_text(record)
 
 
 def test_7_3_the_percentage_can_be_set():
@@ -833,62 +683,11 @@ def test_7_4_summarization_takes_less_than_two_seconds_besides_the_model():
 # 8.1: graceful degradation
 
 
-def test_8_1_a_failing_server_is_asked_again_after_a_visible_wait():
-    busy = fails(Overloaded("busy", retry_after=0.0))
-    agent = agent_of(
-        says("Yes.", tokens=6_500), busy, says(SUMMARY), session=Session(said(30))
-    )
-    events = list(agent.run("Hello?"))
-    assert RetryScheduled(1, 0.0, "busy") in events
-    assert [record.status for record in records(events)] == ["done"]
-
-
 def test_8_1_the_longest_wait_doubles_from_try_to_try():
     busy = Overloaded("busy")
     for attempt, limit in ((1, 1.0), (2, 2.0), (3, 4.0)):
         waits = [_wait_seconds(busy, attempt) for _ in range(500)]
         assert 0.8 * limit < max(waits) <= limit
-
-
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
-def test_8_1_a_failing_server_is_asked_again_over_the_wire(
-    server: FaultServer, kind: str
-):
-    dialect = OpenAIDialect() if kind == "openai" else AnthropicDialect()
-    path = "/v1" if kind == "openai" else ""
-    provider = connect(
-        f"{kind}:m", base_url=server.url + path, api_key=lambda: "k", window=8_000
-    )
-    agent = Agent(
-        provider,
-        engine=CompactionEngine(None, policy="tiered"),
-        session=Session(said(20)),
-    )
-    busy = failure(529, Retry_After="0.01")
-    server.script(
-        dialect.text("Yes.", usage=(6_100, 5, 0)), busy, dialect.text(SUMMARY)
-    )
-    events = list(agent.run("Is it late?"))
-    assert [e.attempt for e in events if isinstance(e, RetryScheduled)] == [1]
-    assert [record.status for record in records(events)] == ["done"]
-
-
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
-def test_8_1_a_summary_whose_stream_breaks_is_asked_for_again(
-    server: FaultServer, kind: str
-):
-    dialect = OpenAIDialect() if kind == "openai" else AnthropicDialect()
-    path = "/v1" if kind == "openai" else ""
-    provider = connect(
-        f"{kind}:m", base_url=server.url + path, api_key=lambda: "k", window=8_000
-    )
-    engine = CompactionEngine(None, policy="tiered")
-    agent = Agent(provider, engine=engine, session=Session(said(20)))
-    broken = replace(dialect.text(*SUMMARY).after(3), ending="reset")
-    server.script(broken, dialect.text(SUMMARY))
-    events = list(agent.compact())
-    assert [e.attempt for e in events if isinstance(e, RetryScheduled)] == [1]
-    assert [record.status for record in records(events)] == ["done"]
 
 
 def test_8_1_after_the_retry_rules_stand_in_with_entities_and_newest_words():
@@ -906,46 +705,6 @@ def test_8_1_after_the_retry_rules_stand_in_with_entities_and_newest_words():
     assert agent.ask("And now?") == "Still here."
 
 
-def test_8_1_the_user_sees_that_and_why_no_model_wrote_it():
-    session = Session(said(30))
-    record = compact(engine_of(), session, fails(RequestRefused("no such model")))
-    assert WITHOUT_MODEL in compaction_text(record)
-    assert "No such model" in compaction_text(record)
-
-
-def test_8_1_truncation_is_the_last_resort_and_says_what_is_missing():
-    """A window of 300 tokens has no room for what code copies beside it."""
-    session = Session(said(16))
-    refused = fails(RequestRefused("no such model"))
-    record = compact(engine_of(300), session, refused)
-    count = f"{record.stop - record.start:,}"
-    assert record.status == "degraded"
-    assert OMISSION.format(count=count) in record.summary
-    assert OPENING not in record.summary
-
-
-def test_8_1_after_a_truncation_the_newest_words_are_whole_and_nothing_is_lost():
-    session = Session([*said(16), Entry("user", "And now?")])
-    before = list(session.transcript)
-    refused = fails(RequestRefused("no such model"))
-    record = compact(engine_of(300), session, refused)
-    assert "are omitted to save space" in record.summary
-    assert session.history[1:] == before[record.stop :] == before[-1:]
-    assert session.transcript == before
-
-
-def test_8_1_an_error_is_logged_in_the_session(store: SessionStore):
-    agent = agent_of(
-        says("Yes.", tokens=6_500),
-        *[fails(RequestRefused("no such model"))] * 4,
-        session=Session(said(30)),
-    )
-    list(agent.run("Hello?"))
-    text = replied(Commands(store)(agent, "/log"))
-    assert "- Reason: No such model" in text
-    assert "1 degraded" in text
-
-
 def test_8_1_without_a_tokenizer_it_counts_by_characters_plus_20_percent_and_warns(
     caplog,
 ):
@@ -958,42 +717,7 @@ def test_8_1_without_a_tokenizer_it_counts_by_characters_plus_20_percent_and_war
     ]
 
 
-def test_8_1_counting_by_characters_the_threshold_comes_earlier_and_never_later():
-    told = "Plain English words are about four characters each. " * 20
-    session = Session([("user", told), ("assistant", told)])
-    exact, rough = engine_of(), engine_of(encoding=CHARACTERS)
-    assert rough.tracker.counter.encoding == CHARACTERS
-    assert rough.tracker.context_tokens(session) > 1.2 * exact.tracker.context_tokens(
-        session
-    )
-
-
 # 8.2: configuration
-
-
-@pytest.mark.parametrize(
-    ("variable", "text", "expected"),
-    [
-        ("NBCHAT_POLICY", "recent-messages", ("policy", "recent-messages")),
-        ("NBCHAT_AUTOMATIC", "false", ("meter", "off")),  # ..._ENABLE_SUMMARIZATION
-    ],
-)
-def test_8_2_each_setting_is_an_environment_variable(
-    monkeypatch, variable, text, expected
-):
-    monkeypatch.setenv("NBCHAT_POLICY", "tiered")
-    monkeypatch.setenv(variable, text)
-    engine = build_engine(settings(), ScriptedProvider())
-    name, value = expected
-    shown = engine.policy.name if name == "policy" else getattr(engine.policy, name)
-    assert shown == value
-    assert getattr(PRESETS["tiered"], "name" if name == "policy" else name) != value
-
-
-def test_8_2_the_summarization_model_is_an_environment_variable(monkeypatch):
-    monkeypatch.setenv("NBCHAT_SUMMARY_MODEL", "grok-4.1-fast")
-    engine = build_engine(settings(), ScriptedProvider())
-    assert engine.summary_model == "grok-4.1-fast"
 
 
 def test_8_2_use_tiktoken_or_characters_is_an_environment_variable(monkeypatch):
@@ -1026,28 +750,6 @@ def sample(trait: object) -> str:
     return "something"
 
 
-def test_8_2_user_configuration_in_code(store: SessionStore):
-    fields = {"window_share": 0.5, "keep": 4, "bullets": 12, "summarizer": "prose"}
-    config = settings(
-        policy="tiered", policies={"tiered": fields}, model="local:smollm2"
-    )
-    agent = build_agent(config, store=store)
-    assert (agent.engine.policy.name, agent.engine.policy.keep) == ("tiered", 4)
-    assert (agent.engine.policy.bullets, agent.engine.policy.summarizer) == (
-        12,
-        "prose",
-    )
-    assert agent.engine.tracker.limits.guard == 8_192 // 2
-
-
-def test_8_2_automatic_off_nothing_is_compacted_but_by_hand():
-    config = settings(policy="tiered", automatic=False)
-    provider = ScriptedProvider(*[chatting] * 100, window=WINDOW)
-    agent = Agent(provider, engine=build_engine(config, provider))
-    assert records(turns(agent, 55)) == []
-    assert records(list(agent.compact()))
-
-
 # 9: risks and success metrics
 
 
@@ -1058,23 +760,6 @@ def test_9_1_risk_1_what_a_person_marks_as_important_is_kept_word_for_word():
     turns(agent, 120)
     assert len(agent.session.active_compactions) >= 3
     assert all(rule in request.system for request in sent(agent))
-
-
-def test_9_1_risk_2_a_summary_is_written_once_and_used_until_the_next_is_due():
-    agent = agent_of()
-    until_compacted(agent)
-    turns(agent, 15)
-    assert len(asked_for_summaries(agent)) == 1
-    assert len({r.history[0] for r in sent(agent)[-15:]}) == 1
-
-
-def test_9_1_risk_2_another_model_can_write_the_summaries():
-    writer = ScriptedProvider(*[says(SUMMARY)] * 9, name="scripted:fast")
-    provider = ScriptedProvider(*[says(ANSWER)] * 200, window=WINDOW)
-    engine = CompactionEngine(None, policy="tiered", summary_model=writer)
-    record = until_compacted(Agent(provider, engine=engine))
-    assert record.model == "scripted:fast"
-    assert len(writer.requests) == 1
 
 
 def test_9_1_risk_3_what_the_server_counts_more_is_believed():
@@ -1105,22 +790,6 @@ def test_9_1_risk_4_a_poor_summary_is_refused_with_the_reason(answer: str, code:
     assert OPENING in record.summary
 
 
-@pytest.mark.parametrize(
-    "answer", ["{}", '{"overview": "", "key_facts": [], "entities": {}}']
-)
-def test_9_1_risk_4_an_empty_form_is_no_summary_of_a_short_conversation(answer: str):
-    session = Session(said(13))
-    record = compact(engine_of(), session, *[says(answer)] * 4, trigger="manual")
-    assert (record.status, record.code) == ("failed", "empty")
-
-
-def test_9_1_risk_4_the_second_answer_counts():
-    session = Session(said(30))
-    record = compact(engine_of(), session, says("Not JSON."), says(SUMMARY))
-    assert record.status == "done"
-    assert RENDERED in record.summary
-
-
 def test_9_2_reliability_a_refusal_as_too_long_is_recovered_from():
     agent = agent_of(
         fails(ContextOverflow("too long")),
@@ -1149,20 +818,6 @@ def test_11_1_counter_every_message_has_an_overhead_of_four():
     assert COUNTER.count_entry(entry) == COUNTER.count("one two three") + 4
     assert COUNTER.count_entries([entry] * 3) == 3 * COUNTER.count_entry(entry)
     assert ENTRY_OVERHEAD == 4
-
-
-def test_11_1_counter_an_exchange_is_question_and_answer_with_calls():
-    call = Entry("assistant", "", "c1", "lookup", '{"order": "W1"}')
-    counted = COUNTER.count_entry(call)
-    assert counted == 4 + COUNTER.count("lookup") + COUNTER.count('{"order": "W1"}')
-
-
-def test_11_2_summarizer_with_ten_exchanges_or_fewer_there_is_nothing_to_do():
-    agent = agent_of(says("Yes."), session=Session(said(9)))
-    agent.ask("Hello?")
-    assert "keeps the newest 10 exchanges" in agent.engine.plan(agent.session).skip
-    assert [type(e).__name__ for e in agent.compact()] == ["CompactionSkipped"]
-    assert len(sent(agent)) == 1
 
 
 DRESSED = {
@@ -1198,13 +853,6 @@ def test_11_2_parse_json_response_however_it_is_dressed(answer: str):
     assert story == RENDERED
 
 
-def test_11_2_parse_json_response_prose_in_tags_is_kept_as_it_is():
-    session = Session(said(30))
-    prose = "They looked at {several} parcels and found W1000 late."
-    record = compact(engine_of(), session, says(f"<summary>{prose}</summary>"))
-    assert record.summary.startswith(f"<summary>\n{prose}\n</summary>")
-
-
 def test_11_2_fallback_tells_the_newest_questions():
     session = Session(said(30))
     record = compact(engine_of(), session, *[fails(RequestRefused("no"))] * 2)
@@ -1224,17 +872,6 @@ def test_11_2_format_summary_for_prompt_has_no_heading_without_items():
     )
 
 
-def test_11_2_format_summary_for_prompt_items_of_any_type_become_lines():
-    fields = {
-        "key_facts": [1, None, {"CIK": "0000320193"}, ["a", "b"]],
-        "decisions": "One only",
-    }
-    text = as_text(read_answer(json.dumps(fields)).fields)
-    assert "- 1\n- CIK: 0000320193\n" in text
-    assert "None" not in text
-    assert "## Decisions made\n- One only" in text
-
-
 def test_11_2_format_summary_for_prompt_cannot_forge_our_tags():
     session = Session(said(30))
     hostile = json.dumps(
@@ -1245,13 +882,6 @@ def test_11_2_format_summary_for_prompt_cannot_forge_our_tags():
     assert record.summary.count("</summary>") == record.summary.count("<facts>") == 1
 
 
-def test_11_3_memory_without_a_meter_nothing_is_due():
-    engine = CompactionEngine(None, policy="off", info=ModelInfo("m", window=WINDOW))
-    session = Session(said(100))
-    assert engine.tracker.context_tokens(session) > WINDOW
-    assert not engine.should_compact(session)
-
-
 def test_11_3_memory_counts_how_many_were_summarized():
     agent = agent_of()
     until_compacted(agent)
@@ -1260,14 +890,6 @@ def test_11_3_memory_counts_how_many_were_summarized():
     assert compaction_text(made).startswith(
         f"Compaction occurred: {made.messages} messages compacted"
     )
-
-
-def test_11_3_memory_a_failed_compaction_by_hand_changes_nothing():
-    agent = agent_of(*[says("no")] * 4, session=Session(said(30)))
-    before = agent.session.history
-    events = list(agent.compact())
-    assert isinstance(events[-1], CompactionFailed)
-    assert agent.session.history == before
 
 
 def test_11_4_prompt_builder_a_real_chat_is_legal_before_and_after():

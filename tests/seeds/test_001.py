@@ -23,16 +23,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from driving import finished, replied
+from driving import finished
 from fault_server import AnthropicDialect, FaultServer, Json, OpenAIDialect
 from ticket_desk import TicketDesk, read_tickets
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summary_format import summary_text
 from nbchat.config.layers import settings
-from nbchat.conversation.entries import Compaction, Entry, Usage
+from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.events import (
     Compacted,
     CompactionStarted,
@@ -41,7 +40,6 @@ from nbchat.conversation.events import (
     UsageReported,
 )
 from nbchat.conversation.session import Session
-from nbchat.errors import RequestRefused
 from nbchat.jupyter.cell_output import Banner
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.connect import connect
@@ -51,7 +49,7 @@ from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.entries import entry_html
 from nbchat.storage.factory import autosave_of, build_agent, build_engine
 from nbchat.storage.store import SessionStore
-from nbchat.testing import Line, ScriptedProvider, calls, fails, says
+from nbchat.testing import Line, ScriptedProvider, calls, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
 TOLD = "The customer asks where order W100 is."
@@ -135,23 +133,6 @@ def test_2_trigger_only_when_the_total_reaches_the_threshold():
     assert [record.trigger for record in records(third)] == ["cumulative"]
 
 
-def test_2_summarization_keeps_what_is_needed_to_continue():
-    agent = agent_of(says(STORY, tokens=101), SUMMARY, says("W100 is late."))
-    agent.ask("Where is W100?")
-    agent.ask("And now?")
-    seen = requests(agent)[-1].history[0].content
-    assert TOLD in seen
-    assert "W100" in seen
-
-
-def test_2_history_replacement_resets_the_token_budget():
-    agent = agent_of(says(STORY, tokens=1_000), SUMMARY)
-    agent.ask("Where is it?")
-    assert agent.engine.input_tokens == 0
-    assert len(agent.session.history) == 1
-    assert agent.engine.tracker.context_tokens(agent.session) < 1_000 * 0.6
-
-
 def test_2_non_intrusive_all_that_was_said_stays_as_it_was():
     agent = agent_of(says(STORY, tokens=101), SUMMARY)
     agent.ask("Where is it?")
@@ -180,14 +161,6 @@ def test_4_1_engine_takes_threshold_prompt_and_model_in_this_order():
     assert engine.input_tokens == 0
 
 
-def test_4_1_update_token_count_adds_the_input_and_only_the_input():
-    engine = CompactionEngine(100)
-    engine.update_token_count(Usage(60, 5_000))
-    engine.update_token_count(Usage())
-    engine.update_token_count(Usage(7, 3))
-    assert engine.input_tokens == 67
-
-
 @pytest.mark.parametrize(("tokens", "is_due"), [(99, False), (100, True), (101, True)])
 def test_4_1_should_compact_from_the_threshold_on(tokens: int, is_due: bool):  # noqa: FBT001
     engine, session = CompactionEngine(100), chat()
@@ -203,13 +176,6 @@ def test_4_1_create_summary_request_is_a_message_of_the_user_with_the_prompt():
     assert "Summarize the conversation above" in asked.content
     assert STORY.strip() in asked.content
     assert "inside <summary></summary>" in asked.content
-
-
-def test_4_1_compact_leaves_the_summary_and_unanswered_messages():
-    session = Session([*chat().transcript, Entry("user", "And W101?")])
-    compact(CompactionEngine(100), session, SUMMARY)
-    assert [entry.role for entry in session.history] == ["summary", "user"]
-    assert session.history[1] == ("user", "And W101?", "", "", "")
 
 
 class Completions:
@@ -318,19 +284,6 @@ def test_4_2_integration_also_in_the_middle_of_tool_work():
     assert "Where is W100?" in last[0].content
 
 
-def test_4_2_integration_the_request_for_a_summary_is_no_part_of_the_conversation():
-    agent = agent_of(says(STORY, tokens=101), SUMMARY, says("Fine.", tokens=50))
-    agent.ask("one")
-    agent.ask("two")
-    assert [e.content for e in agent.session.transcript] == [
-        "one",
-        STORY,
-        "two",
-        "Fine.",
-    ]
-    assert agent.engine.input_tokens == 50
-
-
 def test_4_2_integration_the_counter_is_at_zero_and_counts_again():
     agent = agent_of(
         says(STORY, tokens=101),
@@ -341,14 +294,6 @@ def test_4_2_integration_the_counter_is_at_zero_and_counts_again():
     )
     made = [len(records(list(agent.run(text)))) for text in ("one", "two", "three")]
     assert made == [1, 0, 1]
-
-
-def test_4_2_integration_a_summary_that_cannot_be_had_leaves_history_and_chat():
-    refused = fails(RequestRefused("no such model"))
-    agent = agent_of(says(STORY, tokens=101), refused, says("Still here.", tokens=5))
-    agent.ask("one")
-    assert agent.ask("two") == "Still here."
-    assert agent.session.history == list(agent.session.transcript)
 
 
 # 4.3: configuration
@@ -375,15 +320,6 @@ def test_4_3_settings_reach_the_engine_of_the_chat(store: SessionStore):
     )
 
 
-def test_4_3_settings_come_from_the_environment_too(monkeypatch):
-    monkeypatch.setenv("NBCHAT_CONTEXT_TOKEN_THRESHOLD", "1234")
-    monkeypatch.setenv("NBCHAT_SUMMARY_PROMPT", "Sum it up.")
-    monkeypatch.setenv("NBCHAT_SUMMARY_MODEL", "cheap")
-    engine = build_engine(settings(), ScriptedProvider())
-    assert engine.context_token_threshold == 1_234
-    assert (engine.summary_prompt, engine.summary_model) == ("Sum it up.", "cheap")
-
-
 def test_4_3_summary_model_defaults_to_the_current_one():
     agent = agent_of(says(STORY, tokens=101), SUMMARY)
     (record,) = records(list(agent.run("one")))
@@ -392,18 +328,6 @@ def test_4_3_summary_model_defaults_to_the_current_one():
 
 
 # 5: token counting
-
-
-def test_5_usage_of_the_sdk_is_what_counts(server: FaultServer, kind: str):
-    dialect = DIALECTS[kind]
-    server.script(
-        dialect.text("Hi.", usage=(40, 7, 0)), dialect.text("Yes.", usage=(55, 9, 0))
-    )
-    agent = Agent(provider_at(server, kind), engine=CompactionEngine(1_000))
-    agent.ask("Hello")
-    assert agent.engine.input_tokens == 40
-    agent.ask("Really?")
-    assert agent.engine.input_tokens == 95
 
 
 def test_5_usage_is_that_of_the_whole_request_cached_tokens_included(
@@ -422,30 +346,7 @@ def test_5_output_tokens_are_ignored(server: FaultServer, kind: str):
     assert agent.engine.input_tokens == 40
 
 
-def test_5_each_request_holds_the_entire_conversation_so_far():
-    agent = agent_of(says("one"), says("two"), says("three"), threshold=10_000)
-    for text in ("a", "b", "c"):
-        agent.ask(text)
-    assert [len(request.history) for request in requests(agent)] == [1, 3, 5]
-
-
-def test_5_the_count_survives_a_reload(store: SessionStore):
-    agent = agent_of(says("one", tokens=60), says("two", tokens=30))
-    agent.autosave = autosave_of(store, agent.session, agent)
-    agent.ask("a")
-    agent.ask("b")
-    loaded = store.load(agent.session.session_id)
-    assert agent_of(session=loaded).engine.input_tokens == 90
-
-
 # 6: the summary
-
-
-def test_6_the_prompt_of_the_user_replaces_ours_and_the_tags_are_still_asked_for():
-    text = compact(CompactionEngine(100, TICKETS), chat(), SUMMARY).history[-1].content
-    assert TICKETS in text
-    assert "Summarize the conversation above" not in text
-    assert text.rstrip().endswith("inside <summary></summary>.")
 
 
 def test_6_the_tags_can_be_stripped_before_it_is_shown():
@@ -456,13 +357,6 @@ def test_6_the_tags_can_be_stripped_before_it_is_shown():
     assert TOLD in shown
     assert "summary&gt;" not in shown
     assert "facts&gt;" not in shown
-
-
-def test_6_an_answer_without_the_tags_is_no_summary():
-    session = chat()
-    compact(CompactionEngine(100), session, *[says(TOLD)] * 4)
-    assert session.compactions[0].code == "no-tags"
-    assert session.history == list(session.transcript)
 
 
 def test_6_max_tokens_keep_the_summary_concise(server: FaultServer, kind: str):
@@ -510,34 +404,6 @@ def test_7_the_entire_list_becomes_a_single_entry():
     assert entry.content.startswith("<summary>\nwhat happened\n</summary>")
 
 
-def test_7_subsequent_turns_build_on_this_single_entry():
-    agent = agent_of(
-        says(STORY, tokens=101),
-        SUMMARY,
-        says("Fine.", tokens=5),
-        says("Yes.", tokens=5),
-    )
-    for text in ("one", "two", "three"):
-        agent.ask(text)
-    roles = [entry.role for entry in requests(agent)[-1].history]
-    assert roles == ["summary", "user", "assistant", "user"]
-
-
-def test_7_the_next_summary_replaces_the_first():
-    second = says("<summary>Now the parcel is asked about, too.</summary>")
-    agent = agent_of(
-        says(STORY, tokens=101), SUMMARY, says(STORY * 2, tokens=101), second
-    )
-    agent.ask("one")
-    agent.ask("two")
-    assert TOLD in requests(agent)[-1].history[-1].content
-    assert len(agent.session.history) == 1
-    assert (
-        summary_text(agent.session.history[0].content)
-        == "Now the parcel is asked about, too."
-    )
-
-
 def test_7_messages_are_built_from_it_for_both_providers(
     server: FaultServer, kind: str
 ):
@@ -560,22 +426,6 @@ def test_7_messages_are_built_from_it_for_both_providers(
 
 
 # 8: the testing strategy
-
-
-def test_8_compaction_engine_with_a_low_threshold_toggles():
-    engine, session = CompactionEngine(50), chat()
-    seen = []
-    for tokens in (20, 20, 20):
-        engine.update_token_count(Usage(tokens, 1))
-        seen.append(bool(engine.should_compact(session)))
-    engine.tracker.reset()
-    assert [*seen, bool(engine.should_compact(session))] == [False, False, True, False]
-
-
-def test_8_summary_request_a_predefined_summary_replaces_the_history():
-    session = chat()
-    compact(CompactionEngine(50), session, SUMMARY)
-    assert [summary_text(entry.content) for entry in session.history] == [TOLD]
 
 
 TRIAGE = {
@@ -658,12 +508,6 @@ def test_9_a_short_message_says_that_compaction_occurred():
         assert TOLD in html
 
 
-def test_9_what_was_spent_and_when_is_visible_for_debugging(store: SessionStore):
-    agent = agent_of(says("one", tokens=60))
-    agent.ask("a")
-    assert "60 of 100 input tokens" in replied(Commands(store)(agent, "/context"))
-
-
 # 10: future enhancements
 
 
@@ -697,20 +541,6 @@ def test_10_dynamic_threshold_leaves_one_entry_with_the_newest_words_in_it():
     assert "\nassistant: The last answer.\n" in entry.content
 
 
-def test_10_a_threshold_that_is_set_leaves_a_single_entry_as_the_document_says():
-    history = told_in_a_window(128_000, threshold=5_000).session.history
-    assert [entry.role for entry in history] == ["summary"]
-
-
-def test_10_dynamic_threshold_can_be_changed_while_the_chat_runs(store: SessionStore):
-    agent = agent_of(
-        says(STORY, tokens=500), says("Yes.", tokens=100), SUMMARY, threshold=10_000
-    )
-    assert records(list(agent.run("one"))) == []
-    Commands(store)(agent, "/threshold 600")
-    assert len(records(list(agent.run("two")))) == 1
-
-
 def test_10_a_cheaper_model_of_the_same_provider_over_the_wire(
     server: FaultServer, kind: str
 ):
@@ -729,19 +559,6 @@ def test_10_a_cheaper_model_of_the_same_provider_over_the_wire(
         "model-x",
     ]
     assert record.model == f"{kind}:cheap-model"
-
-
-def test_10_a_summary_model_of_another_provider(server: FaultServer, kind: str):
-    other = "anthropic" if kind == "openai" else "openai"
-    server.script(
-        DIALECTS[kind].text(STORY, usage=(101, 7, 0)),
-        DIALECTS[other].text(f"<summary>{TOLD}</summary>"),
-    )
-    engine = CompactionEngine(100, summary_model=provider_at(server, other, "small"))
-    agent = Agent(provider_at(server, kind), engine=engine)
-    (record,) = records(list(agent.run("one")))
-    assert record.model == f"{other}:small"
-    assert [summary_text(entry.content) for entry in agent.session.history] == [TOLD]
 
 
 def test_10_summaries_are_kept_in_the_database_for_an_audit(store: SessionStore):

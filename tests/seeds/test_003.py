@@ -21,10 +21,8 @@ from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
-from nbchat.chat.live_changes import apply_setting
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.summary_format import summary_facts, summary_text
-from nbchat.compaction.triggers.context_breakdown import context_state
+from nbchat.compaction.summary_format import summary_text
 from nbchat.config.layers import settings
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import Compacted, CompactionFailed
@@ -47,7 +45,6 @@ LONG = "The sales of the northern region grew slowly, quarter by quarter. " * 25
 """About 320 tokens."""
 
 TOLD = "The user has sales analysed; they grew, the next quarter is open."
-RULE = "Never share names of customers with the press."
 COUNT = TokenCounter().count
 LETTERS = str.maketrans("0123456789", "abcdefghij")
 
@@ -130,15 +127,6 @@ def test_trigger_is_half_of_the_token_budget(tokens, is_due):
     assert bool(engine.should_compact(session)) is is_due
 
 
-def test_trigger_keeps_every_request_far_from_the_emergency_at_80_percent():
-    agent = agent_with()
-    for number in range(120):
-        list(agent.run(f"And item {number}?"))
-    sizes = [agent.provider.count_tokens(each) for each in chat_requests(agent)]
-    assert len(agent.session.active_compactions) >= 2
-    assert max(sizes) < WINDOW * 0.55
-
-
 def test_strategy_1_messages_and_results_are_summarized_but_no_prompt_and_no_schema():
     session = Session([
         ("user", f"Analyze the sales. {LONG}"),
@@ -168,16 +156,6 @@ def test_strategy_2_one_request_asks_for_decisions_open_issues_and_the_state():
     assert "what is unanswered or waits for a decision" in prompt
     assert "State (what exists and can be used without asking again" in prompt
     assert re.search(r"At most \d+ words", prompt)
-
-
-def test_strategy_2_a_concise_summary_can_be_asked_for():
-    provider = ScriptedProvider(chatting, window=WINDOW)
-    engine = build_engine(
-        settings(policy=POLICY, policies={POLICY: {"detail": "concise"}}), provider
-    )
-    agent = Agent(provider, engine=engine, session=Session(chat(20)))
-    list(agent.compact())
-    assert "Be concise" in provider.requests[0].history[0].content
 
 
 def test_strategy_3_the_summary_comes_first_and_the_last_three_messages_stay():
@@ -280,32 +258,6 @@ def test_protection_rules_the_model_writes_the_checkpoint_through_a_tool(store):
     assert store.load(agent.session.session_id).pins == (f"Checkpoint: {state}",)
     Commands(store)(agent, "/policy tiered")
     assert "checkpoint" not in [tool.name for tool in agent.tools]
-
-
-def test_protection_rules_what_a_user_asked_to_be_respected_stays_word_for_word():
-    rules = [
-        RULE,
-        "The report must not exceed two pages!",
-        "Requirements: CSV, semicolons, no quotes.",
-        "Use only figures that were audited.",
-        "Constraint: the run takes at most 30 minutes.",
-    ]
-    quotes = iter(["\n".join(f'- "{rule}"' for rule in rules)])
-
-    def quoting(asked: Request) -> Line:
-        """A model that quotes what holds in its first summary alone."""
-        if not asked.answer_tag:
-            return says(LONG)
-        return says(f"<summary>{TOLD}\n{next(quotes, '')}</summary>")
-
-    agent = agent_with(*[quoting] * 400)
-    list(agent.run(f"Analyse the sales. {' '.join(rules)} Then tell me."))
-    until_compacted(agent, times=5)
-    lines = summary_facts(agent.session.history[0].content)
-    for rule in rules:
-        assert f'- "{rule}"' in lines
-    list(agent.run("Go on."))
-    assert RULE in chat_requests(agent)[-1].history[0].content
 
 
 CONSTRAINTS = """\
@@ -440,16 +392,6 @@ def test_protection_rules_everyday_constraints_hold_after_ten_compactions(
     assert {rule.text for rule in made[-1].rules} == set(constraints if quotes else ())
 
 
-def test_protection_rules_no_model_has_to_be_reached_for_them_to_stay():
-    agent = agent_with(*[says("no summary")] * 9)
-    session = Session([("user", f"{RULE} Now analyse."), *chat(40)[1:]])
-    agent.switch(session)
-    list(agent.run("And?"))
-    assert session.compaction.status == "degraded"
-    (said, *_) = summary_facts(session.history[0].content)[1:]
-    assert said.startswith(f"- {RULE} Now analyse.")
-
-
 # Selective tool post-processing
 
 HITS = [
@@ -506,17 +448,6 @@ def test_compress_a_query_of_more_than_100_rows_to_their_count_and_samples(wrap)
     assert "of 101 rows" in seen("database_query", json.dumps(wrap(ROWS[:101])))
 
 
-def test_compress_a_query_that_came_as_a_table_just_so():
-    table = [
-        "id,region,quarter,amount",
-        *(",".join(map(str, r.values())) for r in ROWS),
-    ]
-    assert seen("run_sql", "\n".join(table[:101])) == "\n".join(table[:101])
-    text = seen("run_sql", "\n".join(table[:102]))
-    assert text.startswith("id,region,quarter,amount\n0,R0,1,0\n")
-    assert "[96 of 101 rows omitted]" in text
-
-
 def test_compress_an_api_answer_to_its_status_and_key_fields():
     answer = {
         "headers": {f"x-meta-{n}": "nobody reads this header, " * 4 for n in range(40)},
@@ -546,16 +477,6 @@ def test_compress_an_api_answer_without_the_values_of_its_headers():
     assert all(f"value-{n}" in text for n in range(20))
 
 
-def test_compress_immediately_before_the_model_first_sees_it_and_never_again():
-    agent = fetched("database_query", json.dumps(ROWS))
-    (record,) = agent.session.compactions
-    assert (record.kind, record.trigger) == ("pruning", "retrieval")
-    first = agent.provider.requests[1].history[-1]
-    list(agent.run("And now?"))
-    assert agent.provider.requests[2].history[2] == first
-    assert len(agent.session.compactions) == 1
-
-
 def test_compress_loses_nothing_the_whole_output_comes_back():
     agent = fetched("database_query", json.dumps(ROWS))
     text = agent.session.history[2].content
@@ -563,19 +484,6 @@ def test_compress_loses_nothing_the_whole_output_comes_back():
     assert agent.session.transcript[2].content == json.dumps(ROWS)
     assert '"id": 20' in agent.session.recall(2).text()
     assert '"id": 500' in agent.session.recall('"id": 500').text()
-
-
-def test_compress_is_the_same_view_after_a_restart(store):
-    agent = agent_with(
-        calls("database_query"),
-        chatting,
-        tools=[tool_giving("database_query", lambda: json.dumps(ROWS))],
-    )
-    agent.autosave = autosave_of(store, agent.session, agent)
-    list(agent.run("Fetch the sales."))
-    again = store.load(agent.session.session_id)
-    assert again.history == agent.session.history
-    assert again.history != again.transcript
 
 
 def test_preserve_tool_errors_whole_up_to_500_lines():
@@ -644,24 +552,6 @@ def test_preserve_everything_with_debug_verbosity(name: str, output: str):
     assert seen(name, output) != output
 
 
-def test_preserve_debug_verbosity_can_be_set_in_a_running_chat(store):
-    config = settings(policy=POLICY)
-    provider = ScriptedProvider(
-        *[calls("database_query"), says("Thanks.")] * 2, window=WINDOW * 10
-    )
-    agent = Agent(
-        provider,
-        tools=[tool_giving("database_query", lambda: json.dumps(ROWS))],
-        engine=build_engine(config, provider),
-    )
-    list(agent.run("Fetch."))
-    debug = settings(policy=POLICY, policies={POLICY: {"verbosity": "debug"}})
-    apply_setting(agent, debug, "policy")
-    list(agent.run("Again."))
-    shown = [each.content for each in agent.session.history if each.role == "tool"]
-    assert [text == json.dumps(ROWS) for text in shown] == [False, True]
-
-
 # Example, pseudocode, best practices
 
 
@@ -690,38 +580,6 @@ def test_example_the_sales_chat_shrinks_by_two_thirds_and_more():
     kept = [entry.content for entry in agent.session.history[1:]]
     assert kept[-2:] == ["Compare to Q2?", "I'll fetch Q2 data..."]
     assert "reduction)" in session_log(agent.session)
-
-
-def test_pseudocode_below_half_nothing_is_done_and_no_model_is_asked():
-    agent = agent_with(session=Session(chat(10)))
-    list(agent.run("And?"))
-    assert summary_requests(agent) == []
-    assert agent.session.compactions == []
-    assert agent.session.history == agent.session.transcript
-
-
-def test_pseudocode_tokens_saved_are_what_the_context_shrank_by():
-    agent = agent_with()
-    (record,) = until_compacted(agent)
-    after = context_state(agent.session, agent.engine.tracker).total_tokens
-    assert record.tokens_before >= TRIGGER
-    assert record.tokens_after == after
-    counted = agent.engine.tracker.counter.count_entries(agent.session.history)
-    assert after == pytest.approx(counted + agent.engine.tracker.fixed_tokens, rel=0.02)
-
-
-def test_best_practice_2_the_kept_messages_are_shown_to_the_summarizer_as_such():
-    agent = agent_with()
-    until_compacted(agent)
-    (asked,) = summary_requests(agent)
-    told, _, recent = asked.history[0].content.partition("<recent>")
-    newest = next(
-        each.content
-        for each in reversed(agent.session.transcript)
-        if each.role == "user"
-    )
-    assert newest in recent
-    assert newest not in told
 
 
 def test_best_practice_3_every_action_is_in_the_log_failed_and_undone_ones_too():
@@ -827,18 +685,3 @@ def test_monitoring_never_counts_a_summary_by_code_as_a_success():
     made = until_compacted(agent)
     assert made[-1].status == "degraded"
     assert monitoring(agent.session).success_share == 0
-
-
-def test_monitoring_writes_the_log_to_a_file_that_a_restart_does_not_change(
-    store, tmp_path
-):
-    agent = agent_with()
-    agent.autosave = autosave_of(store, agent.session, agent)
-    until_compacted(agent, times=2)
-    file = tmp_path / "SESSION_LOG.md"
-    said = replied(Commands(store)(agent, f"/log {file}"))
-    assert said == f"Saved to {file}."
-    text = file.read_text(encoding="utf-8")
-    assert text == replied(Commands(store)(agent, "/log"))
-    assert text.count("## Token Usage @ ") == 2
-    assert session_log(store.load(agent.session.session_id), WINDOW) == text

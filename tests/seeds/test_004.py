@@ -30,7 +30,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -45,12 +44,10 @@ from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
-from nbchat.chat.live_changes import apply_setting
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summary_format import summary_text
 from nbchat.config.layers import settings
-from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
     Compacted,
@@ -61,11 +58,10 @@ from nbchat.conversation.events import (
     Event,
     TurnFailed,
     TurnFinished,
-    UsageReported,
 )
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import count_messages
-from nbchat.errors import ContextOverflow, RequestRefused, Stopped
+from nbchat.errors import ContextOverflow, Stopped
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.model_info import model_info
@@ -75,7 +71,7 @@ from nbchat.rendering.banners import compaction_html, compaction_text, divider_h
 from nbchat.rendering.entries import entry_html
 from nbchat.storage.database import engine_for
 from nbchat.storage.factory import autosave_of, build_agent
-from nbchat.storage.saved_settings import Target, with_saved_settings
+from nbchat.storage.saved_settings import with_saved_settings
 from nbchat.storage.session_log import session_log
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, ScriptedReply, calls, fails, says
@@ -288,20 +284,6 @@ def test_fr_1_1_3_every_part_of_a_message_is_counted(entry: Entry):
     assert engine.tracker.context_tokens(session) - before >= COUNTER.count(words)
 
 
-def test_fr_1_1_3_system_prompt_tools_and_the_current_input_are_counted():
-    def look_up(order: str) -> str:
-        """Look an order up in the book of orders, by its number."""
-        return order
-
-    agent = chat(system=text(300), tools=[look_up], session=said(100, 100))
-    agent.session.append(Entry("user", text(700)))
-    usage = agent.context_usage()
-    assert (usage.history, usage.input) == (200, 700)
-    assert usage.system == 300 - ENTRY_OVERHEAD
-    assert usage.tools > 10
-    assert usage.total == sum(usage.parts.values())
-
-
 def attachment(data: str, name: str = "report.pdf") -> Entry:
     about = {"name": name, "media_type": "application/pdf", "data": data}
     return Entry("user", "", "", "file", json.dumps(about))
@@ -326,20 +308,6 @@ def test_fr_1_1_4_and_4_1_1_token_counts_are_kept_with_the_message(
     assert all(counts)
     loaded = store.load(agent.session.session_id)
     assert loaded.usages == [(2, Usage(321, 10, model="scripted:model"))]
-
-
-def test_fr_1_1_4_a_count_made_here_is_kept_where_the_server_reports_none(
-    server: FaultServer, store: SessionStore, file: Path
-):
-    server.script(DIALECTS["openai"].text("In Lisbon.", usage=None))
-    agent = Agent(connected(server, "openai"))
-    agent.autosave = autosave_of(store, agent.session, agent)
-    agent.ask("Where is W100?")
-    (counts,) = rows(
-        file,
-        "SELECT input_tokens, output_tokens FROM chat_messages WHERE role='assistant'",
-    )
-    assert all(0 < each < 30 for each in counts)
 
 
 # 1.2 Compression trigger
@@ -535,17 +503,6 @@ def test_fr_1_4_4_the_prompt_says_what_to_preserve(asked: str):
     request = agent.engine.create_summary_request(agent.engine.plan(agent.session))
     told = f"{request.system} {request.history[0].content}"
     assert asked in " ".join(told.split())
-
-
-def test_fr_1_4_4_the_writer_sees_tools_with_input_and_output():
-    session = Session(
-        [("user", "Where is W100?"), ("assistant", "", "c", "look_up", '{"id": "W1"}')]
-        + [("tool", "it is in Lisbon", "c", "look_up"), ("assistant", "In Lisbon.")]
-    )
-    agent = chat(session=session)
-    request = agent.engine.create_summary_request(agent.engine.plan(session))
-    assert '<call tool="look_up">{"id": "W1"}</call>' in request.history[0].content
-    assert '<result tool="look_up">it is in Lisbon' in request.history[0].content
 
 
 SNAPSHOTS = (
@@ -844,12 +801,6 @@ def test_fr_3_1_1_automatic_compression_is_switched_per_session_and_globally(
     assert not full(built(store, "openai:gpt-4o"))
 
 
-def test_fr_3_1_1_a_chat_without_automatic_compression_never_compacts_by_itself():
-    agent = chat(session=said(9_000, 9_000), policy="off")
-    assert made(list(agent.run("And?"))) == []
-    assert by_hand(agent)
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -873,16 +824,6 @@ def test_fr_3_1_1_to_3_1_3_settings_are_listed_and_kept_in_the_database(
     again.close()
     (line,) = [each for each in shown if each.startswith(name[:15])]
     assert line.split()[1:] == [value, "set", "for", "all", "models"]
-
-
-def test_fr_3_1_2_a_setting_that_cannot_work_is_refused_and_not_kept(
-    store: SessionStore, file: Path
-):
-    with pytest.raises(Exception, match="keeps 900,000 tokens word for word"):
-        built(store, "openai:gpt-4o", policies={"token-window": {"keep": 900_000}})
-    with pytest.raises(Exception, match="context_token_threshold"):
-        set_for_good(store, chat(), "/set context_token_threshold 0")
-    assert rows(file, "SELECT count(*) FROM settings") == [(0,)]
 
 
 # 3.2 Model-specific configuration
@@ -1081,42 +1022,6 @@ def test_fr_5_1_1_it_is_tried_again_with_exponential_backoff():
     assert tried_after == [0, 1, 3, 7, 15]
 
 
-def test_fr_5_1_1_a_retry_that_succeeds_ends_the_backoff():
-    lines = iter([failing] * 3 + [tells] * 100)
-    agent = chat(*lines, session=said(9_000, 6_000))
-    events = [event for _ in range(3) for event in agent.run("And?")]
-    assert any(isinstance(each, CompactionFailed) for each in events)
-    assert len(made(events)) == 1
-    assert agent.engine.tracker.failures == 0
-
-
-def test_fr_5_1_1_where_the_provider_then_refuses_code_writes_the_summary():
-    def narrow(request: Request) -> Line:
-        if request.answer_tag:
-            return says("I would rather not.")
-        if COUNTER.count_entries(request.history) > 10_000:
-            return fails(ContextOverflow("too long"))
-        return says("ok")
-
-    agent = chat(*[narrow] * 20, session=said(9_000, 6_000))
-    events = list(agent.run("And?"))
-    (record,) = made(events)
-    assert (record.trigger, record.status) == ("overflow", "degraded")
-    assert isinstance(events[-1], TurnFinished)
-
-
-def test_fr_5_1_2_by_hand_a_failure_is_shown_can_be_retried_and_passed_over():
-    refused = fails(RequestRefused("the model is gone"))
-    lines = [refused, refused, says("ok"), SUMMARY]
-    agent = chat(*lines, session=said(3_000, 3_000))
-    last = list(agent.compact())[-1]
-    assert isinstance(last, CompactionFailed)
-    assert last.reason == "The model is gone."
-    assert isinstance(list(agent.compact())[-1], CompactionFailed)
-    assert agent.ask("Where is it?") == "ok"
-    assert by_hand(agent).status == "done"
-
-
 # 5.2 Token counting failures
 
 
@@ -1135,18 +1040,6 @@ def test_fr_5_2_1_a_count_that_fails_is_logged_approximated_and_taken_for_more(
     assert "claude-haiku-4-5 can't count tokens" in caplog.text
     assert 12_000 < GUARD < record.tokens_before
     assert agent.session.last_answer == "Yes."
-
-
-def test_fr_5_2_1_far_from_the_limit_a_failing_count_is_not_asked_for(
-    server: FaultServer,
-):
-    server.script(DIALECTS["anthropic"].text("Yes."))
-    agent = Agent(
-        connected(server, "anthropic"),
-        engine=CompactionEngine(policy="token-window"),
-        session=said(2_000, 2_000),
-    )
-    assert agent.ask("And now?") == "Yes."
 
 
 # 5.3 Insufficient context after compression
@@ -1223,21 +1116,6 @@ def test_fr_5_4_2_by_hand_little_is_compressed_too_with_a_warning(
 
 
 # 6.1 Visual indicators
-
-
-def test_fr_6_1_1_the_usage_of_the_context_is_shown_after_each_response():
-    agent = chat(says("ok", tokens=15_990))
-    events = list(agent.run("Where is it?"))
-    (report,) = [each for each in events if isinstance(each, UsageReported)]
-    assert (report.context_tokens, report.window) == (16_000, WINDOW)
-    assert agent.context_usage().share == 0.8
-
-
-def test_fr_6_1_1_context_is_shown_as_a_percentage(store: SessionStore):
-    agent = chat(says("ok", tokens=9_990))
-    agent.ask("Where is it?")
-    shown = replied(Commands(store)(agent, "/context"))
-    assert "10,000 of 20,000 tokens (50.0%)" in shown
 
 
 def test_fr_6_1_2_a_summary_is_a_collapsed_section_with_the_number_of_messages():
@@ -1383,42 +1261,6 @@ def test_open_question_1_a_person_chooses_detailed_or_concise(store: SessionStor
     assert length(concise) <= length(plain) <= length(detailed)
 
 
-def test_open_question_1_a_prompt_of_ones_own_is_used(store: SessionStore):
-    prompt = prompt_after(store, "/set summary_prompt Tell it as a sea shanty.")
-    assert "Tell it as a sea shanty." in prompt
-    assert "key facts" not in prompt
-
-
-@pytest.mark.slow
-def test_open_question_2_summaries_form_a_chain_without_a_limit():
-    numbers = iter(range(1, 100))
-
-    def line(request: Request) -> Line:
-        if request.answer_tag:
-            return says(f"<summary>Chapter {next(numbers)} of the tale.</summary>")
-        return says(text(3_500))
-
-    agent = chat(*[line] * 200)
-    while len(agent.session.active_compactions) < 12:
-        agent.ask(text(3_500))
-    requests = [each.history[0].content for each in summary_requests(agent)]
-    assert "<previous_summary>" not in requests[0]
-    for number, request in enumerate(requests[1:], 1):
-        assert f"<previous_summary>\nChapter {number} of the tale." in request
-    records = agent.session.active_compactions
-    assert all(first.stop == then.start for first, then in pairwise(records))
-
-
-def test_open_question_3_tool_calls_count_as_the_json_of_input_and_output():
-    arguments, output = '{"order": "W100"}', '{"city": "Lisbon"}'
-    call = Entry("assistant", "", "c1", "look_up", arguments)
-    result = Entry("tool", output, "c1", "look_up")
-    name = COUNTER.count("look_up")
-    for entry, written in ((call, arguments), (result, output)):
-        size = COUNTER.count(written) + name + ENTRY_OVERHEAD
-        assert COUNTER.count_entry(entry) == size
-
-
 def test_open_question_4_a_cheaper_model_per_provider_writes_the_summaries(
     server: FaultServer, store: SessionStore
 ):
@@ -1553,14 +1395,3 @@ def test_metric_conversations_last_longer():
     ]
     assert answers[1] == 40
     assert answers[0] < 20
-
-
-def test_phase_2_another_model_has_its_own_settings(store: SessionStore):
-    agent = chat()
-    config: NbChat = settings(policy="token-window")
-    set_for_good(store, agent, "/set window 9000 for scripted:small")
-    agent.use(ScriptedProvider(name="scripted:small", window=10_000))
-    apply_setting(
-        agent, with_saved_settings(config, store, Target("scripted:small")), "window"
-    )
-    assert agent.engine.tracker.info.window == 9_000
