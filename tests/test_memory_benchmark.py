@@ -6,7 +6,6 @@ from pathlib import Path
 
 import needed_values
 import pytest
-from analysis_sessions import LONG_TURNS, QUESTIONS, run_cell, session_of, sessions
 from memory_cases import (
     KINDS,
     LEAST_TOKENS,
@@ -93,31 +92,6 @@ def test_talk_has_the_facts_that_later_questions_ask_for():
 @pytest.mark.slow
 def test_strong_writers_have_forty_cases():
     assert sum(len({case.id for case in with_summaries(kind)}) for kind in KINDS) == 40
-
-
-@pytest.mark.slow
-def test_every_right_cell_gives_the_number_that_holds():
-    for session in sessions(short=3, long=0):
-        assert len(session.questions) == QUESTIONS
-        for question in session.questions:
-            _, value = run_cell(question.cell, dict(session.namespace))
-            assert question.belief(value) == "right"
-
-
-@pytest.mark.slow
-def test_other_beliefs_give_other_numbers():
-    for session in sessions(short=3, long=0):
-        for question in session.questions:
-            (_, right), *others = question.numbers
-            assert all(question.belief(number) != "right" for _, number in others)
-            assert question.belief(right) == "right"
-            assert question.belief("no number") == "other"
-
-
-@pytest.mark.slow
-def test_a_long_session_has_all_its_turns():
-    session = session_of("long", 0, LONG_TURNS, is_long=True)
-    assert len(session.turns) == len(session.namespaces) == 200
 
 
 def test_the_same_request_is_made_each_time():

@@ -1,12 +1,12 @@
-"""Texts that strong models wrote for the benchmark of the memory, and where they fit.
+"""Summaries that strong models wrote for the benchmark of the memory, and where they fit.
 
-Summaries and answers of readers are kept with who wrote them and when, and with the hash
-of the request or context that they answer: one that no longer fits is stale.
+They are kept with who wrote them and when, and with the hash of the request that they
+answer: one that no longer fits is stale.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,8 +29,6 @@ ATTEMPTS = 10
 """How often the same text is given when it is refused; values that the conversation
 does not hold are marked in the end."""
 
-LiveVariables = Callable[[Sequence[Entry]], list[str]]
-
 
 @dataclass(frozen=True)
 class Written:
@@ -40,11 +38,11 @@ class Written:
     writer: str
     date: str
     sha256: str
-    """Of the request or context that it answers."""
+    """Of the request that it answers."""
     text: str
 
     def fits(self, asked: str) -> bool:
-        """True if this was written for the same request or context."""
+        """True if this was written for the same request."""
         return self.sha256 == digest(asked)
 
 
@@ -102,21 +100,15 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def compact(
-    said: Sequence[Entry] | Session,
-    *,
-    summary: str | None = None,
-    live_variables: LiveVariables | None = None,
-) -> Compacted:
+def compact(said: Sequence[Entry], *, summary: str | None = None) -> Compacted:
     """Compact what was said, by hand: without a model, or with this text as its answer."""
-    session = said if isinstance(said, Session) else Session(said)
+    session = Session(said)
     if session.transcript[-1].role == "tool":
         session.append(READ)
     provider = ScriptedProvider(*[says(_tagged(summary))] * ATTEMPTS, window=WINDOW)
     engine = CompactionEngine(
         policy="extractive" if summary is None else "single-summary",
         info=provider.info(),
-        live_variables=live_variables,
     )
     record = _finished(engine.compact(session, provider, engine.plan(session)))
     session.compactions.append(record)
