@@ -5,15 +5,8 @@ import json
 from pathlib import Path
 
 import needed_values
-import pytest
 from memory_cases import (
-    KINDS,
-    LEAST_TOKENS,
-    MOST_TOKENS,
     cases_of,
-    chain_to,
-    notebook_work,
-    with_summaries,
 )
 from needed_values import named
 from recorded_summaries import compact
@@ -77,21 +70,9 @@ def test_commands_name_paths_and_names_of_code():
     assert named(call).values == ("/repo", "lib/separable.py", "_coord_matrix")
 
 
-@pytest.mark.slow
-def test_chains_have_the_length_that_is_said():
-    chosen = notebook_work("insight-bench")
-    sizes = [sum(s.tokens for s in chain_to(chosen, last)) for last in range(9)]
-    assert all(LEAST_TOKENS <= size <= MOST_TOKENS for size in sizes)
-
-
 def test_talk_has_the_facts_that_later_questions_ask_for():
     spans = [case.needed for kind in ("meeting", "chats") for case in cases_of(kind)]
     assert sum(map(len, spans)) == 69
-
-
-@pytest.mark.slow
-def test_strong_writers_have_forty_cases():
-    assert sum(len({case.id for case in with_summaries(kind)}) for kind in KINDS) == 40
 
 
 def test_the_same_request_is_made_each_time():

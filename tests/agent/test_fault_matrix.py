@@ -132,11 +132,3 @@ def test_the_matrix_has_over_400_combinations():
     here = len(MOMENTS) * len(responses_of("openai"))
     elsewhere = len(FAULTS) + len(MID_STREAM)
     assert len(DIALECTS) * (here + elsewhere) >= 400
-
-
-@pytest.mark.slow
-def test_a_fault_at_each_moment_in_short():
-    """The matrix in the quick lane: one fault for each provider and moment."""
-    for wire in DIALECTS:
-        for moment in MOMENTS:
-            suffer(wire, moment, fault("500", DIALECTS[wire]))

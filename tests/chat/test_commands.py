@@ -57,11 +57,6 @@ def agent_for(commands: Commands, *lines) -> Agent:
     return agent
 
 
-def test_help_lists_every_command(commands):
-    text = replied(commands(agent_for(commands), "/help"))
-    assert all(f"/{name} " in text for name in commands.table)
-
-
 @pytest.mark.parametrize("line", ["/help", "/context", "/settings", "/sessions"])
 def test_what_a_command_lists_is_a_table_and_the_same_as_text(commands, line):
     agent = agent_for(commands, says("Hello."))
@@ -129,14 +124,6 @@ def test_help_lists_every_command_once_in_groups_the_most_used_first(commands):
     groups = [row[0] for row in reply.rows if row[0]]
     assert groups == ["Chat", "Sessions", "Context", "Memory", "Settings"]
     assert all(row[2][0].isupper() for row in reply.rows)
-
-
-def test_compact_and_undo_run_as_their_events_are_read(commands):
-    agent = agent_for(commands, says(STORY), says("<summary>short</summary>"))
-    agent.ask("first")
-    assert isinstance(list(commands(agent, "compact the order"))[-1], Compacted)
-    assert len(agent.session.history) == 1
-    assert isinstance(list(commands(agent, "/undo"))[-1], CompactionUndone)
 
 
 def test_a_plan_says_what_a_compaction_would_do_and_does_nothing(commands):

@@ -31,18 +31,6 @@ def compact(
     return finished(engine.compact(kept, ScriptedProvider(*lines), plan))
 
 
-def test_input_tokens_add_up_until_the_threshold_is_reached():
-    engine = CompactionEngine(context_token_threshold=100)
-    kept = session("hello", "hi")
-    engine.update_token_count(Usage(60, 5))
-    assert not engine.should_compact(kept)
-    engine.update_token_count(Usage(40, 5))
-    decision = engine.should_compact(kept)
-    assert decision
-    assert decision.trigger == "cumulative"
-    assert "100 input tokens" in decision.reason
-
-
 def test_the_defaults_are_those_of_the_design():
     engine = CompactionEngine()
     assert engine.context_token_threshold == 5_000
@@ -90,20 +78,6 @@ def test_a_plan_is_a_dry_run_with_the_reason_to_skip():
     plan = engine.plan(session(LONG, LONG))
     assert (plan.skip, plan.start, plan.stop) == ("", 0, 2)
     assert plan.tokens_after < plan.tokens_before
-
-
-def test_a_summary_replaces_the_whole_conversation():
-    kept = session(LONG, LONG)
-    record = compact(
-        CompactionEngine(), kept, says("<summary>A parcel is late.</summary>")
-    )
-    assert record.status == "done"
-    story, facts = record.summary.split("\n<facts>\n")
-    assert story == "<summary>\nA parcel is late.\n</summary>"
-    assert "W100" in facts
-    assert record.tokens_after < record.tokens_before
-    assert record.cost.input_tokens > 400
-    assert kept.compactions == []  # the caller commits
 
 
 def test_the_newest_entries_stay_when_the_policy_keeps_them_in_whole_units():
@@ -189,22 +163,6 @@ def test_a_refused_compaction_is_not_tried_again_at_once():
     assert not engine.should_compact(kept)
     engine.update_token_count(Usage(100, 1))
     assert engine.should_compact(kept)
-
-
-def test_the_second_summary_is_asked_to_carry_the_first():
-    kept = session(LONG, LONG)
-    engine = CompactionEngine()
-    kept.compactions.append(
-        compact(engine, kept, says("<summary>First part.</summary>"))
-    )
-    kept.append(Entry("user", LONG))
-    kept.append(Entry("assistant", "Understood."))
-    request = engine.create_summary_request(engine.plan(kept))
-    assert "First part." in request.history[0].content
-    record = compact(engine, kept, says("<summary>Both parts.</summary>"))
-    assert (record.start, record.stop) == (2, 4)
-    kept.compactions.append(record)
-    assert [entry.role for entry in kept.history] == ["summary"]
 
 
 def test_an_unanswered_prompt_is_never_compacted():
@@ -305,17 +263,6 @@ def test_another_summary_model_writes_within_its_own_window():
     assert record.status == "done"
     for request in small.requests:
         assert small.count_tokens(request) + request.max_output_tokens < 2_000
-
-
-def test_undo_is_one_more_record_that_gives_the_original_view_back():
-    kept = session(LONG, LONG)
-    engine = CompactionEngine()
-    kept.compactions.append(compact(engine, kept, says("<summary>Short.</summary>")))
-    undone = engine.undo(kept)
-    assert undone is not None
-    kept.compactions.append(undone)
-    assert kept.history == kept.transcript
-    assert engine.undo(kept) is None
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,11 @@
 """Databases of earlier schemas get what they lack; newer ones are read-only."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from forked import clean_context, use_first
-from postgres import fill_server, running_server
+from postgres import fill_server
 from sqlite_files import sqlite_file
 
 from nbchat.conversation.session import Session
@@ -17,12 +16,6 @@ from nbchat.storage.schema import VERSIONS, metadata
 from nbchat.storage.store import Origin, SessionStore
 
 SCHEMAS = Path(__file__).parents[1] / "data" / "schemas"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with running_server("max_connections=60") as url:
-        yield url
 
 
 OLDER = VERSIONS[:-1]
@@ -100,7 +93,7 @@ def test_a_server_of_an_earlier_version_gets_what_it_lacks(version, server):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "crowd"), [("sqlite", 12), ("postgresql", 24)])
+@pytest.mark.parametrize(("kind", "crowd"), [("sqlite", 6), ("postgresql", 12)])
 def test_many_processes_at_once_use_an_empty_database_without_an_error(
     kind, crowd, request, tmp_path
 ):

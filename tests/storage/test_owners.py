@@ -1,12 +1,11 @@
 """Each owner has sessions, settings and searches of their own, in one database."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from postgres import fill_server, running_server
+from postgres import fill_server, new_database
 
 from nbchat.agent.agent import Agent
 from nbchat.cli.doctor import _store_rows
@@ -25,12 +24,6 @@ from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import ScriptedProvider, says
 
 SECRET = "The secret of Ann is a printer."
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with running_server() as url:
-        yield url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
@@ -78,8 +71,8 @@ def test_an_owner_reaches_no_session_and_no_setting_of_another(url):
 
 
 @pytest.mark.slow
-def test_many_messages_of_others_hide_none_of_ones_own(url):
-    word = "turntable"
+def test_many_messages_of_others_hide_none_of_ones_own(tmp_path):
+    word, url = "turntable", f"sqlite:///{tmp_path}/sessions.db"
     ann, bob = (SessionStore(url, owner=each) for each in ("ann", "bob"))
     saved(bob, "mine", f"my {word}")
     for number in range(MOST_SESSIONS):
@@ -88,9 +81,8 @@ def test_many_messages_of_others_hide_none_of_ones_own(url):
     save_session(ann, Session(many, session_id="hers"))
     (found,) = bob.sessions(query=word)
     assert (found.id, found.snippet) == ("mine", f"my {word}")
-    for store in (ann, bob):
-        store.delete(*(info.id for info in store.sessions()))
-        store.close()
+    ann.close()
+    bob.close()
 
 
 @pytest.mark.slow
@@ -124,68 +116,64 @@ def test_every_statement_of_a_store_names_the_owner(tmp_path):
 
 
 @pytest.mark.slow
-def test_row_level_security_holds_where_a_query_forgets_the_owner():
-    with running_server() as url:
-        admin = sa.create_engine(url)
-        for name in ("ann", "bob"):
-            with admin.begin() as connection:
-                connection.exec_driver_sql(f"CREATE ROLE {name} LOGIN")
-        SessionStore(url).initialize(rls="role")
+def test_row_level_security_holds_where_a_query_forgets_the_owner(cluster):
+    url = new_database(cluster)
+    admin = sa.create_engine(url)
+    for name in ("ann", "bob"):
         with admin.begin() as connection:
-            connection.exec_driver_sql(
-                "GRANT ALL ON ALL TABLES IN SCHEMA public TO PUBLIC"
-            )
-            connection.exec_driver_sql(
-                "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO PUBLIC"
-            )
-        as_ann, as_bob = (
-            url.replace("postgres@", f"{each}@") for each in ("ann", "bob")
+            connection.exec_driver_sql(f"CREATE ROLE {name} LOGIN")
+    SessionStore(url).initialize(rls="role")
+    with admin.begin() as connection:
+        connection.exec_driver_sql("GRANT ALL ON ALL TABLES IN SCHEMA public TO PUBLIC")
+        connection.exec_driver_sql(
+            "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO PUBLIC"
         )
-        ann = SessionStore(as_ann, owner="ann")
-        session = saved(ann, "s", SECRET)
-        token = ann.share(session, "the copy")
-        ann.set_setting("", "keep", 1)
-        assert [info.title for info in ann.sessions(query="printer")] == [SECRET]
-        assert SessionStore(as_bob, owner="bob").shared(token) == "the copy"
-        bob = sa.create_engine(as_bob)
-        for owner in ("bob", "ann"):  # a name that he only claims
-            with bob.begin() as connection:
-                claim = sa.func.set_config("nbchat.owner", owner, True)
-                connection.execute(sa.select(claim))
-                for table in (*metadata.tables, "message_words"):
-                    query = sa.text(f"SELECT count(*) FROM {table}")
-                    assert connection.scalar(query) == 0, table
-                changed = connection.execute(sa.text("UPDATE sessions SET title = ''"))
-                assert changed.rowcount == 0
-        for each in (bob, admin, engine_for(sa.make_url(as_ann))):
-            each.dispose()
-        engine_for(sa.make_url(as_bob)).dispose()
-        engine_for(sa.make_url(url)).dispose()
+    as_ann, as_bob = (url.replace("postgres@", f"{each}@") for each in ("ann", "bob"))
+    ann = SessionStore(as_ann, owner="ann")
+    session = saved(ann, "s", SECRET)
+    token = ann.share(session, "the copy")
+    ann.set_setting("", "keep", 1)
+    assert [info.title for info in ann.sessions(query="printer")] == [SECRET]
+    assert SessionStore(as_bob, owner="bob").shared(token) == "the copy"
+    bob = sa.create_engine(as_bob)
+    for owner in ("bob", "ann"):  # a name that he only claims
+        with bob.begin() as connection:
+            claim = sa.func.set_config("nbchat.owner", owner, True)
+            connection.execute(sa.select(claim))
+            for table in (*metadata.tables, "message_words"):
+                query = sa.text(f"SELECT count(*) FROM {table}")
+                assert connection.scalar(query) == 0, table
+            changed = connection.execute(sa.text("UPDATE sessions SET title = ''"))
+            assert changed.rowcount == 0
+    for each in (bob, admin, engine_for(sa.make_url(as_ann))):
+        each.dispose()
+    engine_for(sa.make_url(as_bob)).dispose()
+    engine_for(sa.make_url(url)).dispose()
 
 
 @pytest.mark.slow
-def test_row_level_security_holds_for_the_role_that_made_the_tables():
+def test_row_level_security_holds_for_the_role_that_made_the_tables(cluster):
     """All users of one role, as on a hub: PostgreSQL would exempt it by itself."""
-    with running_server() as url:
-        admin = fill_server(url, "0005")
-        with admin.begin() as connection:
-            connection.exec_driver_sql("CREATE ROLE hub LOGIN")
-            for table in sa.inspect(connection).get_table_names():
-                connection.exec_driver_sql(f"ALTER TABLE {table} OWNER TO hub")
-            connection.exec_driver_sql("GRANT ALL ON SCHEMA public TO hub")
-        admin.dispose()
-        store = SessionStore(url.replace("postgres@", "hub@"), owner="ann")
-        store.initialize(rls="owner")
-        saved(store, "s", SECRET)
-        engine = engine_for(sa.make_url(store.url))
-        for owner, are_there in (("ann", True), ("bob", False), ("", False)):
-            with engine.begin() as connection:
-                setting = sa.func.set_config("nbchat.owner", owner, True)
-                connection.execute(sa.select(setting))
-                for table in ("chat_messages", "message_words"):
-                    query = sa.text(f"SELECT count(*) FROM {table}")
-                    assert bool(connection.scalar(query)) is are_there, (owner, table)
-        store.close()
+    url = new_database(cluster)
+    admin = fill_server(url, "0005")
+    with admin.begin() as connection:
+        connection.exec_driver_sql("CREATE ROLE hub LOGIN")
+        for table in sa.inspect(connection).get_table_names():
+            connection.exec_driver_sql(f"ALTER TABLE {table} OWNER TO hub")
+        connection.exec_driver_sql("GRANT ALL ON SCHEMA public TO hub")
+    admin.dispose()
+    store = SessionStore(url.replace("postgres@", "hub@"), owner="ann")
+    store.initialize(rls="owner")
+    saved(store, "s", SECRET)
+    engine = engine_for(sa.make_url(store.url))
+    for owner, are_there in (("ann", True), ("bob", False), ("", False)):
+        with engine.begin() as connection:
+            setting = sa.func.set_config("nbchat.owner", owner, True)
+            connection.execute(sa.select(setting))
+            for table in ("chat_messages", "message_words"):
+                query = sa.text(f"SELECT count(*) FROM {table}")
+                assert bool(connection.scalar(query)) is are_there, (owner, table)
+    store.close()
 
 
 def test_the_owner_is_given_or_of_the_hub_or_the_system(monkeypatch, tmp_path):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from map_desk import assert_decided_once, make_effects
-from postgres import frozen, running_server
+from postgres import frozen, new_database
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.map_agents import map_agents
@@ -33,13 +33,6 @@ from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import Line, ScriptedProvider, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 40
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """The URL of a server with an empty database."""
-    with running_server() as url:
-        yield url
 
 
 @pytest.fixture
@@ -147,24 +140,25 @@ def test_of_many_messages_with_a_word_the_newest_are_searched(store):
     assert "zebra last" in store.sessions(query="giraffe")[0].snippet
 
 
-def test_the_first_use_waits_while_all_connections_are_taken():
-    with running_server("max_connections=5") as url:
-        run_sql(url, "CREATE ROLE ann LOGIN", "GRANT ALL ON SCHEMA public TO ann")
-        as_ann = re.sub(r"//\w+@", "//ann@", url)
-        engine = sa.create_engine(as_ann)  # of five, three are for administrators
-        taken = [engine.connect() for _ in range(2)]
+def test_the_first_use_waits_while_all_connections_are_taken(cluster):
+    url = new_database(cluster)
+    role = "CREATE ROLE eve LOGIN CONNECTION LIMIT 2"
+    run_sql(url, role, "GRANT ALL ON SCHEMA public TO eve")
+    as_eve = re.sub(r"//\w+@", "//eve@", url)
+    engine = sa.create_engine(as_eve)
+    taken = [engine.connect() for _ in range(2)]
 
-        def release_all() -> None:
-            for each in taken:
-                each.close()
-            engine.dispose()
+    def release_all() -> None:
+        for each in taken:
+            each.close()
+        engine.dispose()
 
-        release = threading.Timer(1, release_all)
-        release.start()
-        store = SessionStore(as_ann)
-        assert store.sessions() == []
-        store.close()
-        release.join()
+    release = threading.Timer(0.5, release_all)
+    release.start()
+    store = SessionStore(as_eve)
+    assert store.sessions() == []
+    store.close()
+    release.join()
 
 
 @pytest.mark.parametrize(
@@ -379,22 +373,16 @@ def _longer(session: Session) -> Session:
 
 
 def test_after_kills_of_a_run_every_ticket_is_decided_once_and_closed_once(server):
-    effects = f"{server.rpartition('/')[0]}/effects"
-    admin = sa.create_engine(server, isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.exec_driver_sql("CREATE DATABASE effects")
-        connection.exec_driver_sql("CREATE DATABASE runs")
-    admin.dispose()
+    url, effects = new_database(server), new_database(server)
     make_effects(effects)
-    url = f"{server.rpartition('/')[0]}/runs"
     script = Path(__file__).parents[1] / "support" / "map_desk.py"
     done = subprocess.run(
-        [sys.executable, str(script), url, effects, "18", "2"],
+        [sys.executable, str(script), url, effects, "8", "1"],
         capture_output=True,
         text=True,
         check=True,
     )
     assert done.stdout.endswith("ended with 0\n"), done.stderr
     store = Store(url)
-    assert_decided_once(store, effects, 18)
+    assert_decided_once(store, effects, 8)
     store.close()

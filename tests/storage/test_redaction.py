@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from driving import replied
-from postgres import running_server
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.map_agents import map_agents
@@ -37,12 +36,6 @@ from nbchat.testing import ScriptedProvider, calls, says
 
 SECRET = 'sk-live "4242"\n\\é-SECRET'
 NEEDLES = (b"4242", b"-SECRET")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with running_server(is_synced=True) as url:
-        yield url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])

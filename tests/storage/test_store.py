@@ -80,14 +80,6 @@ def test_what_a_turn_changed_in_the_notebook_can_be_undone_after_a_restart(store
     assert [each.cell for each in store.load(loaded.session_id).cell_changes] == ["b"]
 
 
-def test_a_session_comes_back_as_it_was(store):
-    agent = agent_in(store, calls("lookup", order="W1"), says("Shipped."))
-    agent.ask("Where is W1?")
-    again = store.load(agent.session.session_id)
-    assert again.transcript == agent.session.transcript
-    assert again.usages == agent.session.usages
-
-
 @pytest.mark.slow
 def test_deleting_a_session_removes_its_rows_only(store, tmp_path):
     kept, gone = (agent_in(store, says(STORY), says("x")) for _ in "12")
@@ -218,15 +210,6 @@ def test_after_a_compaction_the_view_and_the_full_transcript_both_survive(store)
     assert again.compaction == agent.session.compaction
 
 
-@pytest.mark.slow
-def test_an_undone_compaction_stays_undone_after_loading(store):
-    agent = agent_in(store, says(STORY), says("<summary>short</summary>"))
-    agent.ask("first")
-    list(agent.compact())
-    list(agent.undo_compaction())
-    assert store.load(agent.session.session_id).history == agent.session.transcript
-
-
 def test_the_trigger_continues_where_it_was_after_loading(store):
     agent = agent_in(store, says("one", tokens=60), says("two", tokens=70))
     agent.ask("first")
@@ -243,16 +226,6 @@ def test_hidden_reasoning_is_no_part_of_the_context_after_loading(store):
     again = agent_in(store, session=store.load(agent.session.session_id))
     assert again.session.usages == agent.session.usages
     assert again.engine.tracker.context_tokens(again.session) == 510
-
-
-def test_a_changed_covered_entry_deactivates_its_summary(store, tmp_path):
-    agent = agent_in(store, says(STORY), says("<summary>short</summary>"))
-    agent.ask("first")
-    list(agent.compact())
-    with sqlite_file(tmp_path / "sessions.db") as database:
-        database.execute("UPDATE chat_messages SET content = 'x' WHERE position = 0")
-    again = store.load(agent.session.session_id)
-    assert again.history == again.transcript
 
 
 @pytest.mark.slow

@@ -27,11 +27,6 @@ def test_kills_at_any_moment_lose_nothing_on_sqlite(tmp_path, chance):
     assert kill_chats(f"sqlite:///{tmp_path}/sessions.db", 5, chance) >= 5
 
 
-def test_kills_at_any_moment_lose_nothing_on_postgresql(chance):
-    with running_server() as url:
-        assert kill_chats(url, 3, chance) >= 3
-
-
 def test_a_disk_that_fills_loses_nothing_and_later_all_is_saved(chance):
     try:
         with small_disk() as disk:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from measures import COUNTER, known_of, texts, units_of
+from measures import COUNTER, known_of, units_of
 from memory_cases import Recorded, notebook_work, numbered
+from needed_values import texts
 from trajectories import Trajectory
 
 from nbchat.conversation.entries import Entry

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import count
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -17,6 +18,7 @@ from ports import free_port
 from sqlalchemy import make_url
 
 _SCHEMAS = Path(__file__).parents[1] / "data" / "schemas"
+_NUMBERS = count()
 
 
 def programs() -> Path:
@@ -89,6 +91,16 @@ def running_server(*settings: str, is_synced: bool = False) -> Iterator[str]:
             as_its_user(*control, "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder)
+
+
+def new_database(url: str) -> str:
+    """The URL of another, empty database of the same server."""
+    name = f"other{next(_NUMBERS)}"
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    engine.dispose()
+    return f"{url.rpartition('/')[0]}/{name}"
 
 
 @contextmanager

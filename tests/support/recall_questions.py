@@ -33,11 +33,6 @@ class Question:
             for turns in self.evidence
         )
 
-    def is_hit(self, found: SearchResults, *, first: int = FIRST) -> bool:
-        """True if the best entry of one of the first results is evidence."""
-        best = [result.position for result in found.results[:first]]
-        return any(each in turns for each in best for turns in self.evidence)
-
 
 @dataclass(frozen=True)
 class Asked:

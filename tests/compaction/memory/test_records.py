@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import re
 import time
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -14,10 +13,10 @@ from generated_records import Transcripts
 from generated_shapes import ShapedTranscripts
 
 from nbchat.compaction.memory.calls import Calls, is_look_up
-from nbchat.compaction.memory.lines import Call, Line, shown
-from nbchat.compaction.memory.records import MOST_RECORDS, Record, Records
-from nbchat.compaction.results import KEY, parsed, read_result
-from nbchat.conversation.entries import Entry, Fact
+from nbchat.compaction.memory.lines import Call, shown
+from nbchat.compaction.memory.records import MOST_RECORDS, Records
+from nbchat.compaction.results import parsed
+from nbchat.conversation.entries import Entry
 from nbchat.conversation.tools import tool
 from nbchat.conversation.turns import calls_by_result
 
@@ -458,166 +457,6 @@ def calls_of(entries: Sequence[Entry]) -> Iterator[Call]:
         yield Call(name, arguments, asked, result.content, place, result.is_error, look_up)  # fmt: skip
 
 
-def text_of(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    return str(value)
-
-
-def nodes_in(value: Any) -> Iterator[dict[str, Any]]:
-    """All objects of a result; those by their keys have the key as a field, too."""
-    if isinstance(value, dict):
-        yield value
-        for key, inner in value.items():
-            if isinstance(inner, dict):
-                yield {KEY: key, **inner}
-            yield from nodes_in(inner)
-        columns = value.get("columns")
-        if isinstance(columns, list):
-            yield from (dict(zip(columns, row, strict=False)) for row in value["data"])
-    elif isinstance(value, list):
-        for inner in value:
-            yield from nodes_in(inner)
-
-
-def leaves_in(value: Any) -> Iterator[str]:
-    if isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from leaves_in(inner)
-    else:
-        yield text_of(value)
-
-
-def split(text: str, sign: str) -> list[str]:
-    """Split at a sign that stands outside of quotes and brackets."""
-    parts, depth, is_quoted, at, start = [], 0, False, 0, 0
-    while at < len(text):
-        if is_quoted:
-            is_quoted = text[at] != '"'
-            at += text[at] == "\\"
-        elif text[at] == '"':
-            is_quoted = True
-        elif text[at] in "([{":
-            depth += 1
-        elif text[at] in ")]}":
-            depth -= 1
-        elif not depth and text.startswith(sign, at):
-            parts.append(text[start:at])
-            at += len(sign)
-            start = at
-            continue
-        at += 1
-    return [*parts, text[start:]]
-
-
-def plain(text: str) -> str:
-    if len(text) > 1 and text[0] == text[-1] == '"':
-        return re.sub(r"\\(.)", r"\1", text[1:-1])
-    return text
-
-
-def is_value(shown_text: str, value: Any) -> bool:
-    """True if a cell's text states a value: whole, or its first words."""
-    if shown_text == "…":
-        return True
-    if shown_text == "-" or value is None:
-        return shown_text == "-" and value is None
-    if isinstance(value, dict) and shown_text.startswith("{"):
-        pairs = [split(each, ": ") for each in split(shown_text[1:-1], ", ")]
-        return pairs == [[""]] or all(
-            is_value(": ".join(rest), value.get(plain(name))) for name, *rest in pairs
-        )
-    if isinstance(value, list) and shown_text.startswith("["):
-        parts = split(shown_text[1:-1], ", ")
-        return (not value and parts == [""]) or all(map(is_value, parts, value))
-    text = " ".join(text_of(value).split())
-    said = " ".join(plain(shown_text.removesuffix("…")).split())
-    return said == text or (shown_text.endswith("…") and text.startswith(said))
-
-
-def is_cell(column: str, cell: str, value: Any) -> bool:
-    """True if a cell states a field; one of several lines has some of its items."""
-    found = re.fullmatch(r"(.*) \((.*)\)", column)
-    if found is None:
-        separator = "; " if cell.startswith("{") else ", "
-        values = value if isinstance(value, list) and value else [value]
-        return all(any(is_value(p, v) for v in values) for p in split(cell, separator))
-    if cell in ("-", "[]", "{}"):
-        return value is None or not value
-    inner = list(nodes_in(value))
-    names = split(found[2], ", ")
-    return all(
-        any(
-            all(is_value(p, node.get(plain(n))) for n, p in zip(names, parts, strict=True))
-            for node in inner
-        )
-        for parts in (split(each, ", ") for each in split(cell, "; "))
-    )  # fmt: skip
-
-
-def faults_of(line: Line, calls: Sequence[Call]) -> Iterator[str]:
-    """What a row says that no object of the transcript says."""
-    scope, _, header = line.group.rpartition(": [") if not line.group.startswith("[") else ("", "", line.group[1:])  # fmt: skip
-    columns = split(header[:-1], " | ")
-    cells = split(line.text, " | ")
-    if cells[-1].startswith("(before ") and not scope:
-        cells.pop()
-    places = {fact.position for fact in line.facts}
-    if {"[]", "{}", "-"} & set(cells):  # which have no facts
-        places = {call.result_position for call in calls}
-    sources = [call for call in calls if call.result_position in places]
-    nodes = [node for call in sources for node in nodes_in(read_result(call.result))]
-    label, name = plain(columns[0]), cells[0]
-    if scope:
-        own = nodes
-    else:
-        own = [node for node in nodes if is_value(name, node.get(label))]
-        asked = [call for call in calls if is_value(name, call.arguments.get(label))]
-        own += [
-            n for c in asked for n in nodes_in(read_result(c.result)) if label not in n
-        ]
-    for column, cell in zip(columns, cells, strict=True):
-        field = plain(re.sub(r" \(.*\)$", "", column))
-        is_label = not scope and column == columns[0]
-        if not is_label and not any(
-            is_cell(column, cell, node.get(field)) for node in own
-        ):
-            yield f"{line.group}\n{line.text}\n{column}: {cell}"
-
-
-def assert_true(facts: Sequence[Fact], text: str, entries: Sequence[Entry]) -> None:
-    for fact in facts:
-        assert fact.value
-        assert fact.value in text
-        entry = entries[fact.position]
-        source = (
-            parsed(entry.tool_args) if entry.is_call else read_result(entry.content)
-        )
-        texts = (
-            [entry.content] if source is None else [entry.content, *leaves_in(source)]
-        )
-        assert any(fact.value in each for each in texts), (fact, text)
-
-
-@pytest.mark.parametrize("kind", [Transcripts, ShapedTranscripts])
-@pytest.mark.parametrize("first", range(0, 60, 20))
-def test_every_line_states_what_the_transcript_states(
-    kind: type[Transcripts], first: int
-):
-    for seed in range(first, first + 20):
-        entries = kind(Random(seed)).build(20)
-        calls = list(calls_of(entries))
-        records, ledger = Records(), Calls()
-        for call in calls:
-            records.read_call(call)
-            ledger.read_call(call)
-        for line in [*records.lines(), *ledger.lines()]:
-            assert_true(line.facts, line.text, entries)
-        faults = [f for line in records.lines() for f in faults_of(line, calls)]
-        assert faults == []
-        assert_rows_are_true(records.rows(), calls)
-
-
 @pytest.mark.parametrize("kind", [Transcripts, ShapedTranscripts])
 def test_lines_written_after_each_call_are_those_written_at_once(
     kind: type[Transcripts],
@@ -647,25 +486,3 @@ def test_only_records_that_changed_are_written_again():
     ]
     written = [line for line in after if not any(line is each for each in before)]
     assert written == [after[3], after[9]]
-
-
-def assert_rows_are_true(rows: Sequence[Record], calls: Sequence[Call]) -> None:
-    for row in rows:
-        for name, text in row.values.items():
-            place = row.positions[name]
-            call = next(c for c in calls if place in (c.position, c.result_position))
-            if place == call.position:
-                assert text == text_of(call.arguments[name])
-            elif name != "returned":
-                values = [
-                    n[name] for n in nodes_in(read_result(call.result)) if name in n
-                ]
-                assert any(text == text_of(v) or parsed(text) == v for v in values)
-
-
-def test_the_law_is_broken_by_a_value_below_another_name():
-    call = made("get_order", {"order_id": "W1", "a": "x", "b": "y"})
-    (line,) = records_of(call).lines()
-    assert list(faults_of(line, [call])) == []
-    wrong = Line("W1 | y | x", line.position, line.facts, line.group)
-    assert len(list(faults_of(wrong, [call]))) == 2
