@@ -1,6 +1,5 @@
 """The store on a real PostgreSQL, which is started for these tests."""
 
-import re
 import socket
 import socketserver
 import subprocess
@@ -138,27 +137,6 @@ def test_of_many_messages_with_a_word_the_newest_are_searched(store):
         said = [("user", f"{name} giraffe {n}") for n in range(count)]
         save_session(store, Session(said, session_id=name))
     assert "zebra last" in store.sessions(query="giraffe")[0].snippet
-
-
-def test_the_first_use_waits_while_all_connections_are_taken(cluster):
-    url = new_database(cluster)
-    role = "CREATE ROLE eve LOGIN CONNECTION LIMIT 2"
-    run_sql(url, role, "GRANT ALL ON SCHEMA public TO eve")
-    as_eve = re.sub(r"//\w+@", "//eve@", url)
-    engine = sa.create_engine(as_eve)
-    taken = [engine.connect() for _ in range(2)]
-
-    def release_all() -> None:
-        for each in taken:
-            each.close()
-        engine.dispose()
-
-    release = threading.Timer(0.5, release_all)
-    release.start()
-    store = SessionStore(as_eve)
-    assert store.sessions() == []
-    store.close()
-    release.join()
 
 
 @pytest.mark.parametrize(
