@@ -100,26 +100,29 @@ def test_all_tickets_are_answered_where_a_server_allows_few_at_a_time(tells):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_processes_share_a_rate_limit_through_their_store(kind, tmp_path):
-    server = LimitedServer(8, 1.0, tells=True)
+def test_processes_share_a_rate_limit_through_their_store(tmp_path):
+    """On both databases, one after the other: a process takes a second to begin."""
+    servers = [LimitedServer(8, 1.0, tells=True) for _ in "12"]
     with ExitStack() as stack:
-        url = f"sqlite:///{tmp_path}/runs.db"
-        if kind == "postgresql":
-            url = stack.enter_context(running_server())
-        command = [sys.executable, str(SUPPORT / "limited_rows.py"), server.url, url]
+        urls = f"sqlite:///{tmp_path}/runs.db", stack.enter_context(running_server())
+        places = [e for s, url in zip(servers, urls, strict=True) for e in (s.url, url)]
+        command = [sys.executable, str(SUPPORT / "limited_rows.py")]
         runs = [
-            stack.enter_context(Popen([*command, name, "16"], stdout=PIPE, text=True))
+            stack.enter_context(
+                Popen([*command, name, "20", *places], stdout=PIPE, text=True)
+            )
             for name in ("cards", "transfers")
         ]
-        told = [run.communicate()[0].strip() for run in runs]
-        store = Store(url)
-        shared = store.shared_pace(f"{server.url}/v1").change(lambda pace: pace)
-        store.close()
-    server.close()
-    assert told == ["16", "16"]
-    assert shared.is_limited
-    assert server.refused < 8 + 32 / 4  # all but 8 of the first 16, and some later
+        told = [run.communicate()[0].split() for run in runs]
+        for server, url in zip(servers, urls, strict=True):
+            store = Store(url)
+            pace = store.shared_pace(f"{server.url}/v1").change(lambda pace: pace)
+            assert pace.is_limited
+            store.close()
+    assert told == [["20", "20"]] * 2
+    for server in servers:
+        server.close()
+        assert server.refused < 2 * 8 + 40 / 4  # all but 8 of the first 16; some later
 
 
 class KeptPace:

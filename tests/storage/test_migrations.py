@@ -93,7 +93,7 @@ def test_a_server_of_an_earlier_version_gets_what_it_lacks(version, server):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "crowd"), [("sqlite", 6), ("postgresql", 12)])
+@pytest.mark.parametrize(("kind", "crowd"), [("sqlite", 4), ("postgresql", 8)])
 def test_many_processes_at_once_use_an_empty_database_without_an_error(
     kind, crowd, request, tmp_path
 ):
