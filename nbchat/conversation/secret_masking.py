@@ -335,6 +335,9 @@ _ID = re.compile(r"(?!sk|pk|rk)[a-z]{2,8}_[A-Za-z0-9]{8,32}")
 
 _NAME = re.compile(rf"(?:.*[^a-zA-Z])?{_NAMES}", re.IGNORECASE | re.VERBOSE)
 
+_INDEX = re.compile(r"s?(?:\[-?\d+\])+\Z")
+"""The end of a reference to an item of several."""
+
 _CODE = re.compile(
     r"(?:os|self|config|settings|env|getpass|None|True|False|pass|return|raise|str|int|bytes)\b.*"
 )
@@ -516,8 +519,12 @@ def without_secrets_in(value: Any) -> Any:
 
 @lru_cache(1_000)
 def is_secret_name(name: str) -> bool:
-    """True if a text of this name is a secret: `api_key`, `db_password`, not `key`."""
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    """True if a text of this name is a secret: `api_key`, `db_password`, not `key`.
+
+    So are `config["password"]` and `passwords[0]`.
+    """
+    last = _INDEX.sub("", name).rstrip("\"']")
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", last)
     return _NAME.fullmatch(words) is not None
 
 

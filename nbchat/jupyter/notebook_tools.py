@@ -69,6 +69,9 @@ UNSEEN_SECONDS = 0.3
 TITLE_CHARACTERS = 50
 """Of a cell's first line in the title of a card."""
 
+NAMES_SHOWN = 5
+"""Cells that are named in a line, which a person reads whole."""
+
 PICTURES_SENT = 3
 """Pictures of one call that the model sees: each takes about 1,500 tokens."""
 
@@ -219,10 +222,13 @@ class NotebookTools:
             return self._outline(search, first)
         shown = list[str]()
         for number, cell in enumerate(cells):
-            answer = self._asked("read", {"cell": cell})
-            text = self._shown(answer, is_only=len(cells) == 1)
+            answer = self._page().ask("read", {"cell": cell})
+            if answer.problem and len(cells) > 1:  # the others are shown all the same
+                shown.append(answer.problem)
+                continue
+            text = self._shown(self._checked(answer), is_only=len(cells) == 1)
             if shown and len("".join(shown)) + len(text) > READ_CHARACTERS:
-                shown.append(f"[not shown, read apart: {', '.join(cells[number:])}]")
+                shown.append(f"[not shown, read apart: {_named(cells[number:])}]")
                 break
             self.note_read(answer.cells[0].id, answer.cells[0].source)
             shown.append(text)
@@ -255,6 +261,7 @@ class NotebookTools:
         self.before_change(edit)
         answer = self._asked("edit", _details(edit, is_trial=False))
         self.after_change(edit, answer)
+        self._plan_parts_again(answer.cells[0].id)
         line = self._with_tab(self._changed(edit, answer))
         if edit.is_by_person:
             line = f"{line}\nthe user has edited your source:\n{edit.source}"
@@ -308,6 +315,8 @@ class NotebookTools:
 
         """
         self._refuse_in_cell()
+        if not cells:
+            raise NbchatError("give the ids of the cells to run")
         codes = [self._codes.pop(cell, None) for cell in cells]
         return self._run(cells, codes, wait_seconds)
 
@@ -324,7 +333,7 @@ class NotebookTools:
         found = load_attachment(mention, contents)
         if found is None:
             unknown = unknown_name(mention, contents).split(" It's sent")[0]
-            raise NbchatError(unknown or f"{name} is no variable with a value")
+            raise NbchatError(unknown or f"{name!r} is no variable with a value")
         entry = found.entry
         data = str(entry.arguments["data"])
         return data if entry.is_text_file else [entry.content, b64decode(data)]
@@ -390,7 +399,7 @@ class NotebookTools:
         if change == "move" and after:
             above = self._asked("read", {"cell": after}).cells[0]
         if is_new_text:
-            source = _new_source(found.source, source, wanted.old)
+            source = self._new_source(found, source, wanted.old)
         return CellEdit(change, answer.total, found, source, above, kind)
 
     def _check_read(self, cell: NotebookCell, *, is_part: bool) -> None:
@@ -405,6 +414,28 @@ class NotebookTools:
         self.note_read(cell.id, cell.source)
         why = "you have not read this cell" if known is None else "it has changed since"
         raise NbchatError(_refusal(cell, why))
+
+    def _new_source(self, cell: NotebookCell, source: str, old: str) -> str:
+        """The source that a cell gets, with the lines that the model can't see."""
+        hidden = without_secrets(cell.source)[0]
+        if old:
+            if (count := hidden.count(old)) != 1:
+                self.note_read(cell.id, cell.source)
+                times = f"the old text occurs {count} times in this cell, not once"
+                raise NbchatError(_refusal(cell, times))
+            source = hidden.replace(old, source)
+        restored = with_secrets_of(cell.source, source)
+        if restored is None:
+            raise NbchatError(KEEP_SECRETS)
+        return restored
+
+    def _plan_parts_again(self, cell_id: str) -> None:
+        """Forget what was planned for other parts of a cell that has changed."""
+        self._edits = {
+            wanted: edit
+            for wanted, edit in self._edits.items()
+            if not (wanted.old and edit.cell is not None and edit.cell.id == cell_id)
+        }
 
     def _changed(self, edit: CellEdit, answer: NotebookAnswer) -> str:
         """One line about a change, with the cell's current id and position."""
@@ -461,7 +492,7 @@ class NotebookTools:
             except NbchatError as error:
                 if not texts or isinstance(error, Stopped):
                     raise
-                texts.append(str(error))
+                texts += [str(error), *_not_run(cells[number + 1 :])]
                 break
             (ran,) = answer.cells
             has_failed = any(each.kind == "error" for each in ran.outputs)
@@ -472,8 +503,7 @@ class NotebookTools:
                 pictures += filter(None, drawn)
                 texts += ["[the page can't draw one of them]"] * drawn.count(b"")
             if not is_over or has_failed:
-                rest = ", ".join(cells[number + 1 :])
-                texts += [f"not run: {rest}"] if rest else []
+                texts += _not_run(cells[number + 1 :])
                 break
         text = self._with_tab("\n\n".join(texts))
         return [text, *pictures] if pictures else text
@@ -532,7 +562,8 @@ class NotebookTools:
         """Output of a cell, below its name; of the last one most."""
         (cell,) = answer.cells
         limit = RUN_CHARACTERS if is_last else OUTPUT_CHARACTERS
-        text = without_secrets(_outputs_text(cell, limit))[0] or "no output"
+        nothing = "no output" if cell.kind == "code" else f"{cell.kind}: nothing to run"
+        text = without_secrets(_outputs_text(cell, limit))[0] or nothing
         state = "" if is_over else "\nstill running; interrupt, or read it later"
         return f"{_head(cell, answer.total, is_short=True)}{state}\n{text}"
 
@@ -549,17 +580,18 @@ class NotebookTools:
     def _run_preview(self, cells: Sequence[str], **_waiting: int) -> Preview:
         """Preview for a person: the code that will run."""
         self._refuse_in_cell()
+        if not cells:
+            raise NbchatError("give the ids of the cells to run")
         answers = [self._asked("read", {"cell": cell}) for cell in cells]
         found = [answer.cells[0] for answer in answers]
         self._codes |= {
             cell: each.source for cell, each in zip(cells, found, strict=True)
         }
-        names = ", ".join(f"cell {each.number:,}" for each in found)
-        total = f" of {answers[0].total:,}" if answers else ""
+        names = _named([_name(each) for each in found])
         code = "\n\n".join(each.source for each in found)
         line = f", {_first_line(found[0])}" if len(found) == 1 else ""
-        place = found[0].id if found else ""
-        return Preview(f"runs {names}{total}{line}", code, "python", place)
+        title = f"runs {names} of {answers[0].total:,}{line}"
+        return Preview(title, code, "python", found[0].id)
 
     def _refuse_in_cell(self) -> None:
         if self._is_in_cell():
@@ -612,28 +644,8 @@ def _details(edit: CellEdit, *, is_trial: bool) -> Details:
 
 def _refusal(cell: NotebookCell, why: str) -> str:
     """Why a cell was not changed or run, with its source for another try."""
-    source = without_secrets(cell.source)[0]
+    source = _ends(without_secrets(cell.source)[0], READ_CHARACTERS)
     return f"not done: {why}. {_name(cell).capitalize()} now:\n{source}"
-
-
-def _new_source(before: str, source: str, old: str) -> str:
-    """The source that a cell gets, with the lines that were hidden from the model."""
-    hidden = without_secrets(before)[0]
-    if old:
-        if (count := hidden.count(old)) != 1:
-            raise NbchatError(
-                f"the old text occurs {count} times in the cell, not once"
-            )
-        source = hidden.replace(old, source)
-    return _with_secrets(before, source)
-
-
-def _with_secrets(before: str, source: str) -> str:
-    """A new source with the lines that were hidden from the model."""
-    restored = with_secrets_of(before, source)
-    if restored is None:
-        raise NbchatError(KEEP_SECRETS)
-    return restored
 
 
 def _preview(edit: CellEdit, *, run: bool) -> Preview:
@@ -677,6 +689,16 @@ def _first_line(cell: NotebookCell) -> str:
 
 def _name(cell: NotebookCell) -> str:
     return f"cell {cell.number:,}"
+
+
+def _named(names: Sequence[str]) -> str:
+    """The first of some cells and the number of the others."""
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _not_run(cells: Sequence[str]) -> list[str]:
+    return [f"not run: {_named(cells)}"] if cells else []
 
 
 def _head(cell: NotebookCell, total: int, *, is_short: bool = False) -> str:

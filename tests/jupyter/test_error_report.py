@@ -74,6 +74,28 @@ warnings.simplefilter("error")
 sales["amount"][sales["region"] == "N"] = 0""",
         ["ChainedAssignmentError", "Try using '.loc[", "N (2), S (1)", SALES],
     ),
+    "columns that are missing": (
+        'sales[["amout", "region"]]',
+        ["not in index", "'amout', in sales: amount"],
+    ),
+    "errors of a group": (
+        """async def check(n):
+    if n > 2:
+        raise ValueError(f"row {n} has no price")
+async def check_all():
+    async with asyncio.TaskGroup() as group:
+        for n in range(5):
+            group.create_task(check(n))
+import asyncio
+await check_all()""",
+        [
+            "ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)",
+            "in the group: ValueError: row 3 has no price",
+            "in the group: ValueError: row 4 has no price",
+            "raise ValueError(f",
+            "group.create_task(check(n))",
+        ],
+    ),
     "a name that is missing": (
         "print(salse.head())",
         ["NameError: name 'salse'", "variables: sales"],
@@ -157,6 +179,43 @@ def test_parts_of_objects_and_columns_named_by_a_variable_are_described(failed):
     assert "- column: str of length 6: 'amount'" in report
 
 
+def test_what_an_error_was_raised_from_is_shown_with_its_line_and_its_values(failed):
+    price = "def price_of(row):\n    return float(row['price'])"
+    report = failed(
+        "try:\n    total = sum(map(price_of, [{'price': '2,50'}]))\n"
+        "except ValueError as error:\n    raise RuntimeError('no total') from error",
+        before=price,
+    )
+    assert "raised from: ValueError: could not convert string to float" in report
+    assert "cell [1], in price_of:\n    1  def price_of(row):\n>   2" in report
+    assert "- row['price']: str of length 4: '2,50'" in report
+    assert report.count("    raise RuntimeError('no total')") == 1
+
+
+def test_lines_of_another_cell_are_not_taken_from_the_one_that_shows_the_error(
+    shell, failed
+):
+    failed("x = 1\n\ndivide(x)", before="def divide(x):\n    return x / 0")
+    (output,) = shell.history_manager.exceptions.values()
+    text = "\n".join(output["traceback"])
+    failed("no_such_name")
+    report = ShellContents(shell).error(text, "x = 1\n\ndivide(x)")
+    assert ">   3  divide(x)\ncell [1], in divide:\n" in report
+    assert ">   2      return x / 0" in report
+
+
+def test_where_a_parser_failed_its_text_is_shown_and_plain_attributes(failed):
+    report = failed(
+        "import json\nclass Reply:\n    def __init__(self, text):\n"
+        "        self.text, self.status, self.long = text, 401, 'x' * 500\n"
+        "reply = Reply('{\"a\": ' * 99 + '<html>')\njson.loads(reply.text)",
+        before="",
+    )
+    assert "[here] is character 594 of 600:" in report
+    assert '{"a": [here]<html>\n' in report
+    assert "- reply: Reply: {'status': 401}" in report
+
+
 def test_a_syntax_error_marks_its_line(failed):
     report = failed("x = 1\nfor i in range(3)\n    print(i)")
     assert "SyntaxError: expected ':'" in report
@@ -192,7 +251,8 @@ def test_secrets_in_values_and_columns_are_hidden(failed):
     report = failed(
         "password = 'hunter2-hunter2'\n"
         "users = pd.DataFrame({'password': ['hunter2-hunter2']})\n"
-        "int(password), users['password']"
+        "config = {'password': password}\n"
+        "int(config['password']), password, users['password']"
     )
     shown = report.partition("Values that")[2]
     assert "hunter2" not in shown

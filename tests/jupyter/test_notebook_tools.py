@@ -211,6 +211,25 @@ def test_cells_run_in_order_up_to_the_first_error():
     assert [e["cell"] for e in view.acted if e["action"] == "run"] == ["a", "b"]
 
 
+def test_text_among_cells_that_run_is_passed_over_and_fifty_names_are_few():
+    failed = cell("c03", "1 / 0", ("error", "ZeroDivisionError: division by zero"))
+    cells = [cell(f"c{n:02}", f"x = {n}") for n in range(1, 51)]
+    view = View("v", *cells[:2], failed, *cells[3:])
+    view.cells[1]["kind"] = "markdown"
+    run, names = tools_of(view)["run_cells"], [each["id"] for each in view.cells]
+    assert run.preview(cells=names).title == (
+        "runs cell 1, cell 2, cell 3, cell 4, cell 5 and 45 more of 50"
+    )
+    assert run(names) == (
+        "cell 1 of 50, id c01\nno output\n\ncell 2 of 50, id c02\nmarkdown: nothing to run\n\n"
+        "cell 3 of 50, id c03\nZeroDivisionError: division by zero\n\n"
+        "not run: c04, c05, c06, c07, c08 and 42 more"
+    )
+    for ask in (run, run.preview):
+        with pytest.raises(NbchatError, match="give the ids of the cells to run"):
+            ask(cells=[])
+
+
 def test_an_edit_and_its_run_are_one_call():
     view = View("v", cell("a", "x = 1", ("text", "2")))
     tools = tools_of(view)
@@ -261,6 +280,23 @@ def test_proposed_changes_are_seen_and_made_together():
     assert view.acted[-1]["change"] == "delete"
 
 
+def test_proposed_changes_of_two_parts_of_a_cell_are_both_made():
+    view = View("v", cell("a", "x = 1\ny = 1"))
+    known = NotebookTools(lambda: view.requests)
+    changes = [
+        {
+            "change": "replace",
+            "cell": "a",
+            "old": f"{name} = 1",
+            "source": f"{name} = 2",
+        }
+        for name in "xy"
+    ]
+    assert known.proposing.preview(changes).text.count("+") >= 2
+    known.proposing(changes)
+    assert view.cells[0]["source"] == "x = 2\ny = 2"
+
+
 def test_always_approving_edits_never_covers_one_that_runs():
     effect = tools_of(View("v"))["edit_notebook"].effect
     assert effect(change="replace") != effect(change="replace", run=True)
@@ -302,6 +338,33 @@ def test_a_cell_that_the_model_has_not_read_is_changed_only_in_a_part_that_it_kn
         replace(tools_of(view), "a", "z = 1")
     with pytest.raises(NbchatError, match="not read this cell"):
         tools_of(view)["edit_notebook"](change="delete", cell="a", old="x = 2")
+
+
+@pytest.mark.parametrize(("old", "count"), [("x  = 1", 0), ("1", 2)])
+def test_an_old_text_that_does_not_occur_once_is_refused_with_the_present_source(
+    old, count
+):
+    view = View("v", cell("a", "x = 1\ny = 1"))
+    tools = tools_of(view)
+    with pytest.raises(NbchatError) as refused:
+        replace(tools, "a", "x = 2", old=old)
+    assert str(refused.value) == (
+        f"not done: the old text occurs {count} times in this cell, not once. "
+        "Cell 1 now:\nx = 1\ny = 1"
+    )
+    replace(tools, "a", "x = 2\ny = 1")  # it has seen the cell now
+
+
+def test_of_several_cells_one_that_is_missing_is_a_line_and_the_others_are_read():
+    view = View("v", cell("a", "x = 1"), cell("b", "y = 1"))
+    tools = tools_of(view)
+    told = tools["read_notebook"](cells=["a", "gone", "b"])
+    assert told == (
+        "cell 1 of 2, id a, code, run as [3]\nx = 1\n\nthe notebook has no cell gone\n\n"
+        "cell 2 of 2, id b, code, run as [3]\ny = 1"
+    )
+    with pytest.raises(NbchatError, match="has no cell gone"):
+        tools["read_notebook"](cells=["gone"])
 
 
 def test_another_session_has_read_nothing():
@@ -602,12 +665,43 @@ def test_a_run_behind_a_busy_kernel_says_so_and_may_be_withdrawn(shell, running)
     assert running.wait(0)
 
 
+HOSTILE = """
+class Odd:
+    def __init__(self): self.fine = 1
+    def __repr__(self):
+        while True: print('x')
+    __str__ = __len__ = __iter__ = __eq__ = __bool__ = __repr__
+    def __getattr__(self, name): raise SystemExit
+    @property
+    def total(self): raise SystemExit
+    @property
+    def __class__(self): raise SystemExit
+odd, some = Odd(), [Odd(), Odd()]
+"""
+
+
+def test_inspect_runs_no_code_of_the_value(shell, capsys):
+    shell.run_cell(HOSTILE)
+    inspect = NotebookTools(
+        lambda: View("v").requests, contents=ShellContents(shell)
+    ).inspect
+    assert "Odd" in str(inspect("odd"))
+    assert "Odd" in str(inspect("some"))
+    assert inspect("odd.fine") == "int 1"
+    for name in ("odd.total", "odd.other", "odd[0]", "odd()", "print('x')", "import"):
+        with pytest.raises(NbchatError) as refused:
+            inspect(name)
+        assert "\n" not in str(refused.value)
+    assert capsys.readouterr().out == ""
+
+
 def test_inspect_shows_what_a_mention_shows(shell):
-    shell.user_ns["rows"] = [{"amount": 2}]
+    shell.user_ns["rows"] = [{"amount": 2, "password": "hunter2-hunter2"}]
     inspect = NotebookTools(
         lambda: View("v").requests, contents=ShellContents(shell)
     ).inspect
     assert "amount" in str(inspect("rows[0]"))
     assert inspect("@rows") == inspect("rows")
+    assert HIDDEN in str(inspect("rows[0]['password']"))
     with pytest.raises(NbchatError, match=r"named rovs. Did you mean rows"):
         inspect("rovs")

@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -24,11 +24,16 @@ from typing import Any
 from nbchat.chat.attachments.attachments import part_of
 from nbchat.chat.attachments.failures import Failure, Frame
 from nbchat.chat.attachments.mentions import is_file_in
-from nbchat.chat.attachments.short_repr import cell, comes_from
+from nbchat.chat.attachments.short_repr import attributes_of, cell, comes_from
 from nbchat.chat.attachments.table_preview import table_lines
 from nbchat.chat.attachments.text_decoding import decoded
 from nbchat.chat.attachments.value_preview import describe_value
-from nbchat.conversation.live_variables import is_fit, remembered_variables, type_name
+from nbchat.conversation.live_variables import (
+    TEXT_SHOWN,
+    is_fit,
+    remembered_variables,
+    type_name,
+)
 from nbchat.conversation.secret_masking import HIDDEN, is_secret_name
 from nbchat.errors import AttachmentError
 from nbchat.providers.tokens import TokenCounter
@@ -80,7 +85,13 @@ class _Report:
         self._failure = failure
         self._folder = folder
         self._scale = scale
-        self._own = [each for each in failure.frames if each.is_own]
+        others = [each for each in failure.causes if each.message != failure.message]
+        self._others = {"raised from": others, "in the group": failure.parts}
+        frames = [each.frames for some in self._others.values() for each in some]
+        own = chain(failure.frames, *frames)
+        self._own = [each for each in own if each.is_own]
+        self._shown: set[tuple[bool, str, str]] = set()
+        """Places whose code is in the report."""
         innermost = {(each.place, each.line): each for each in self._own}
         self._named = [
             named
@@ -93,12 +104,11 @@ class _Report:
 
     def text(self) -> str:
         """The whole report."""
-        others = [e for e in self._failure.causes if e != self._failure.message]
-        causes = [f"raised from: {each}" for each in others]
         parts = (
             [_middle_out(self._failure.message, self._limit(MESSAGE_SHOWN))],
-            [_middle_out(each, self._limit(VALUE_SHOWN)) for each in causes],
-            self._code(),
+            self._around(),
+            self._code(self._failure.frames),
+            *self._led_here(),
             _headed("Values that these lines name:", self._values()),
             _headed("Similar names:", self._near()),
             self._files(),
@@ -110,13 +120,33 @@ class _Report:
     def _limit(self, most: int) -> int:
         return max(int(most * self._scale), 1)
 
-    def _code(self) -> list[str]:
+    def _around(self) -> list[str]:
+        """The text around the place at which a parser has failed."""
+        texts = (self._failure, *self._failure.causes)
+        failed = next((each for each in texts if each.text), None)
+        if failed is None:
+            return []
+        half, at = self._limit(VALUE_SHOWN) // 2, failed.position
+        before, after = failed.text[max(at - half, 0) : at], failed.text[at : at + half]
+        where = f"character {at:,} of {len(failed.text):,}"
+        return [
+            f"The text that was parsed, [here] is {where}:",
+            f"{before}[here]{after}",
+        ]
+
+    def _led_here(self) -> Iterator[list[str]]:
+        """Errors from which this one was raised, or of its group, with own code."""
+        for how, some in self._others.items():
+            for each in some:
+                told = _middle_out(f"{how}: {each.message}", self._limit(VALUE_SHOWN))
+                yield [told, *self._code([f for f in each.frames if f.is_own])]
+
+    def _code(self, frames: Sequence[Frame]) -> list[str]:
         """The frames in their order: own code as code, the others as their places."""
         lines: list[str] = []
-        for _, run in groupby(self._failure.frames, _shown_with):
-            frames = list(run)
-            is_own = frames[0].is_own
-            lines += self._own_code(frames) if is_own else map(_place, frames)
+        for _, run in groupby(frames, _shown_with):
+            some = list(run)
+            lines += self._own_code(some) if some[0].is_own else map(_place, some)
         return self._without_repeats(lines)
 
     def _own_code(self, frames: Sequence[Frame]) -> Iterator[str]:
@@ -128,6 +158,9 @@ class _Report:
         source: Sequence[tuple[int, str]] = frames[0].source
         if functions and not frames[0].is_in_cell:
             source = _function_around(source, marked)
+        if (place := _shown_with(frames[0])) in self._shown:
+            source = [each for each in source if each[0] in marked]
+        self._shown.add(place)
         yield from _numbered(source, marked, self._limit(CODE_SHOWN))
 
     def _without_repeats(self, lines: Sequence[str]) -> list[str]:
@@ -234,8 +267,9 @@ class _Report:
 
     def _versions(self) -> str:
         """Python, and the packages of the frames and of the values."""
-        places = (_PACKAGE.search(each.place) for each in self._failure.frames)
-        modules = [found[1] for found in places if found]
+        places = (each.place for each in self._failure.frames)
+        told = "\n".join([*places, self._failure.message])
+        modules = [found[1] for found in _PACKAGE.finditer(told)]
         for _, value, _ in self._named:
             kind = type(value)
             name = value.__name__ if isinstance(value, ModuleType) else type_name(kind)
@@ -404,7 +438,17 @@ def _described(name: str, value: object, of: object) -> str:
             return f"- {name}: {_column(value, table)}"
         if comes_from(type(value), "numpy"):
             return f"- {name}: {_array(describe_value(value).splitlines())}"
-    return remembered_variables({name: value}, names=[name])[0]
+    line = remembered_variables({name: value}, names=[name])[0]
+    plain = {k: v for k, v in attributes_of(value).items() if _is_plain(v)}
+    told = remembered_variables({name: plain}, names=[name])[0] if plain else ""
+    return line + told.partition(" items")[2]
+
+
+def _is_plain(value: object) -> bool:
+    """True for an object's attribute that is shown with it."""
+    if type(value) is str:
+        return 0 < len(value) <= TEXT_SHOWN and value.isprintable()
+    return type(value) in (int, float, bool)
 
 
 def _array(lines: Sequence[str]) -> str:
@@ -451,7 +495,9 @@ def _texts(names: Iterable[object]) -> list[str]:
 
 
 def _quoted(message: str) -> list[str]:
-    found = ("".join(each) for each in _QUOTED.findall(message))
+    """The texts in quotes, and those in them: a KeyError quotes its whole message."""
+    found = ["".join(each) for each in _QUOTED.findall(message)]
+    found += [inner for each in found for inner in _quoted(each)]
     return list(dict.fromkeys(each for each in found if len(each) > 1))
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from traceback import walk_tb
 from types import FrameType
 
+from nbchat.chat.attachments.short_repr import attributes_of
+
 MOST_LINES = 5_000
 """Lines of one source that are looked at: a cell has hundreds at most."""
 
@@ -24,6 +26,7 @@ _CELL = re.compile(
     r"(\d+)(?:, in (.+))?$"
 )
 _FILE = re.compile(r"File (.+?):(\d+)(?:, in (.+))?$")
+_CELL_FILE = re.compile(r"[/\\]ipykernel_\d+[/\\]|^<ipython-input")
 _PLAIN = re.compile(r'\s*File "(.+?)", line (\d+)(?:, in (.+))?$')
 _NUMBERED = re.compile(r"(?:-+> ?)?\s*(\d+)(?: (.*))?$")
 _CHAINED = re.compile(
@@ -31,6 +34,9 @@ _CHAINED = re.compile(
     r"During handling of the above exception, another).*$",
     re.MULTILINE,
 )
+_GROUP = re.compile(r"^ *\+ Exception Group Traceback", re.MULTILINE)
+_BETWEEN = re.compile(r"^ *\+[-+]*-{4} (?:\d+|\.\.\.) -{4,}$", re.MULTILINE)
+_BORDER = re.compile(r"^ *(?:\| ?|\+-*)", re.MULTILINE)
 _LIBRARIES = ("site-packages", "dist-packages")
 
 CellName = Callable[[str], str]
@@ -66,19 +72,41 @@ class Failure:
     """Its type and its text."""
     frames: tuple[Frame, ...] = ()
     """From the outermost of the person's own code to the one that raised it."""
-    causes: tuple[str, ...] = ()
-    """Messages of the errors during whose handling it was raised, the nearest first."""
+    causes: tuple["Failure", ...] = ()
+    """The errors during whose handling it was raised, the nearest first."""
+    parts: tuple["Failure", ...] = ()
+    """The errors of a group."""
+    text: str = ""
+    """The text in which a parser found it."""
+    position: int = 0
+    """The character of the text."""
 
 
 def failure_of(error: BaseException, cell_name: CellName) -> Failure:
     """The failure that an exception stands for."""
+    causes = tuple(_failure(each, cell_name) for each in _causes(error))
+    parts = tuple(_failure(each, cell_name) for each in _parts(error))
+    return replace(_failure(error, cell_name), causes=causes, parts=parts)
+
+
+def _failure(error: BaseException, cell_name: CellName) -> Failure:
+    """The failure without those that led to it."""
     walked = walk_tb(error.__traceback__)
     frames = [_live_frame(frame, line, cell_name) for frame, line in walked]
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         frames.append(_frame(error.filename, error.lineno, "", cell_name))
     notes = getattr(error, "__notes__", ())
     message = "\n".join([error_message(error), *map(str, notes)])
-    return Failure(message, _from_own(frames), tuple(_causes(error)))
+    return replace(_parsed(error), message=message, frames=_from_own(frames))
+
+
+def _parsed(error: BaseException) -> Failure:
+    """The text and the position at which a parser failed, as json's and re's say."""
+    known = attributes_of(error)
+    text, at = known.get("doc", known.get("pattern")), known.get("pos")
+    if type(text) is str and type(at) is int and 0 <= at <= len(text):
+        return Failure("", text=text, position=at)
+    return Failure("")
 
 
 def failure_in(
@@ -88,21 +116,32 @@ def failure_in(
 
     `source` is the cell that it stands below, whose last run has this `number`.
     """
-    *earlier, last = _CHAINED.split(without_colours(text))
-    causes = [_told_message(each) for each in reversed(earlier)][:CAUSES_SHOWN]
-    frames = [
-        _with_source(each, source) if number in (0, _cell_number(each)) else each
-        for each in _told_frames(last)
+    first, *others = _told_parts(without_colours(text))
+    *earlier, last = _CHAINED.split(first)
+    causes, parts = (
+        tuple(
+            Failure(_told_message(each), _from_own(_told_frames(each)))
+            for each in told[:CAUSES_SHOWN]
+        )
+        for told in (earlier[::-1], others)
+    )
+    frames = list(_told_frames(last))
+    cell = next((each for each in frames if each.is_in_cell), None)
+    number = number or (_cell_number(cell) if cell is not None else 0)
+    frames = [  # a function of another cell has other lines
+        _with_source(each, source) if _cell_number(each) == number else each
+        for each in frames
     ]
     if source and not any(each.source for each in frames):
         frames.append(_with_source(Frame("cell", 0, is_own=True), source))
-    return Failure(message or _told_message(last), _from_own(frames), tuple(causes))
+    return Failure(message or _told_message(last), _from_own(frames), causes, parts)
 
 
 def is_of(text: str, error: BaseException) -> bool:
     """True if a traceback's text is that of this exception, by its last lines."""
-    plain = without_colours(text).rstrip()
-    return plain.endswith(error_message(error).rstrip())
+    plain, message = without_colours(text).rstrip(), error_message(error).rstrip()
+    is_group = isinstance(error, BaseExceptionGroup)  # its parts come last
+    return message in plain if is_group else plain.endswith(message)
 
 
 def without_colours(text: str) -> str:
@@ -163,19 +202,36 @@ def _from_own(frames: Iterable[Frame]) -> tuple[Frame, ...]:
     return tuple(kept[first:])
 
 
-def _causes(error: BaseException) -> Iterator[str]:
-    """Messages of what an error was raised from, and of the parts of a group."""
-    if isinstance(error, BaseExceptionGroup):
-        yield from map(error_message, error.exceptions[:CAUSES_SHOWN])
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The errors from which one was raised."""
     seen = {id(error)}
     while len(seen) <= CAUSES_SHOWN:
         hidden = None if error.__suppress_context__ else error.__context__
         cause = error.__cause__ or hidden
         if cause is None or id(cause) in seen:
             return
-        yield error_message(cause)
+        yield cause
         seen.add(id(cause))
         error = cause
+
+
+def _parts(error: BaseException) -> list[BaseException]:
+    """The first errors of a group, and of groups in it."""
+    found = [error]
+    while any(isinstance(each, BaseExceptionGroup) for each in found):
+        inside = (
+            each.exceptions if isinstance(each, BaseExceptionGroup) else (each,)
+            for each in found
+        )
+        found = [each for some in inside for each in some][:CAUSES_SHOWN]
+    return [each for each in found if each is not error]
+
+
+def _told_parts(text: str) -> list[str]:
+    """The traceback of a group, and those of its errors; of others the text alone."""
+    if not _GROUP.search(text):
+        return [text]
+    return [_BORDER.sub("", each) for each in _BETWEEN.split(text)]
 
 
 def _told_frames(text: str) -> Iterator[Frame]:
@@ -200,7 +256,9 @@ def _head(line: str) -> Frame | None:
         return Frame(name, int(found[3]), function, is_own=True)
     if found := _FILE.match(line) or _PLAIN.match(line):
         function = (found[3] or "").removeprefix("<module>").partition("(")[0]
-        return Frame(found[1], int(found[2]), function, is_own_file(found[1]))
+        is_cell = _CELL_FILE.search(found[1]) is not None
+        place = "cell" if is_cell else found[1]
+        return Frame(place, int(found[2]), function, is_cell or is_own_file(place))
     return None
 
 
