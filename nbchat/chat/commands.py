@@ -89,7 +89,7 @@ class Commands:
         """
         if not isinstance(settings, LiveSettings):
             settings = LiveSettings(store, settings)
-        self._store, self.live_settings = store, settings
+        self.store, self.live_settings = store, settings
         self.rules: ProjectRules | None = None
         """The rules file of the project; None where the chat reads none."""
         self.redacted: Callable[[Agent, str], str] = lambda _agent, _text: ""
@@ -281,7 +281,7 @@ class Commands:
 
     def _sessions(self, agent: Agent, _argument: str, _stop: Stop) -> Reply:
         current = agent.session.session_id
-        newest = self._store.sessions(limit=SESSIONS_SHOWN)
+        newest = self.store.sessions(limit=SESSIONS_SHOWN)
         found = one_per_family(newest, current=current)
         if not found:
             return "No sessions yet."
@@ -293,24 +293,24 @@ class Commands:
         _need_session("/resume", session_id)
         unsaved = self._save(agent)
         is_copy = session_id.startswith(SHARED)
-        session = self._copy(session_id) if is_copy else self._store.load(session_id)
+        session = self._copy(session_id) if is_copy else self.store.load(session_id)
         self._switch(agent, session)
         done = "Opened a copy" if is_copy else "Resumed"
         return [CommandReplied(f"{done}: {_described(session)}"), *unsaved]
 
     def _copy(self, link: str) -> Session:
         """The messages of a shared session, without its pins, rules and summaries."""
-        shared = imported(self._store.shared(link.removeprefix(SHARED)))
+        shared = imported(self.store.shared(link.removeprefix(SHARED)))
         shared = without_claims(shared)
         return Session(shared.transcript, usages=shared.usages)
 
     def _rename(self, agent: Agent, title: str, _stop: Stop) -> str:
         session_id, first, rest = agent.session.session_id, *_split(title)
-        if rest and self._store.family(first):
+        if rest and self.store.family(first):
             session_id, title = first, rest
         if not title.strip():
             raise NbchatError("/rename needs a title, such as /rename Orders of May.")
-        self._store.rename(session_id, title)
+        self.store.rename(session_id, title)
         return f"Renamed to {title_of(title)}."
 
     def _share(self, agent: Agent, _argument: str, _stop: Stop) -> str:
@@ -318,9 +318,9 @@ class Commands:
         session = agent.session
         if not session.transcript:
             raise NbchatError("There's nothing to share yet. Send a message first.")
-        link = f"{SHARED}{self._store.share(session, exported(session, 'json'))}"
+        link = f"{SHARED}{self.store.share(session, exported(session, 'json'))}"
         return (
-            f"Anyone who can read this database ({self._store.location}) can open a "
+            f"Anyone who can read this database ({self.store.location}) can open a "
             f"copy of the conversation as it is now with this link:\n/resume {link}"
         )
 
@@ -329,7 +329,7 @@ class Commands:
         session_id = argument.removesuffix(WITH_BRANCHES)
         ids = [session_id]
         if session_id != argument:
-            ids = [each.id for each in self._store.family(session_id)] or ids
+            ids = [each.id for each in self.store.family(session_id)] or ids
         if agent.session.session_id in ids:
             raise NbchatError(
                 "You can't delete the session you're in. Start another with /new first."
@@ -337,7 +337,7 @@ class Commands:
         log = MarkdownLog(self.live_settings.config.log_folder)
         files, problems = 0, list[str]()
         try:
-            self._store.delete(*ids)
+            self.store.delete(*ids)
         except NotErased as error:  # they are deleted
             problems.append(str(error))
         for each in ids:
@@ -356,14 +356,14 @@ class Commands:
         session_id = agent.session.session_id
         left: StoreError | None = None
         try:
-            removed = self._store.redact(session_id, text)
+            removed = self.store.redact(session_id, text)
         except StoreError as error:  # perhaps it is left in free space alone
             left = error
-        self._switch(agent, self._store.load(session_id))
+        self._switch(agent, self.store.load(session_id))
         log = MarkdownLog(self.live_settings.config.log_folder)
-        branches = self._store.family(session_id) if log.folder else ()
+        branches = self.store.family(session_id) if log.folder else ()
         for branch_id in {session_id, *(branch.id for branch in branches)}:
-            log.write(self._store.load(branch_id))
+            log.write(self.store.load(branch_id))
         kept = self.redacted(agent, text)
         if left is not None:
             raise left
@@ -406,7 +406,7 @@ class Commands:
 
     def _autosave_of(self, agent: Agent, session: Session) -> Autosave:
         folder = self.live_settings.config.log_folder
-        return autosave_of(self._store, session, agent, log_folder=folder)
+        return autosave_of(self.store, session, agent, log_folder=folder)
 
     def _again(self, agent: Agent, text: str, stop: Stop) -> Reply:
         has_answer = ends_with_answer(agent.session.transcript)
@@ -432,7 +432,7 @@ class Commands:
 
     def _import(self, agent: Agent, session_id: str, _stop: Stop) -> Reply:
         _need_session("/import", session_id)
-        return agent.import_summary(self._store.load(session_id))
+        return agent.import_summary(self.store.load(session_id))
 
     def _model(self, agent: Agent, name: str, stop: Stop) -> Reply:
         if name:

@@ -31,7 +31,6 @@ from nbchat.chat.chat_events import ChatEvent, RulesOffered
 from nbchat.chat.chat_runner import Action, ChatRunner
 from nbchat.chat.commands import Commands
 from nbchat.chat.live_changes import LiveSettings
-from nbchat.chat.models import Models
 from nbchat.chat.project_rules import ProjectRules
 from nbchat.config.settings import NbChat
 from nbchat.conversation.cell_changes import LeftCell
@@ -142,7 +141,6 @@ class KernelChat:
             changed=self._follow_settings,
         )
         self.commands = Commands(self.store, self.live_settings)
-        self._models = Models(self.live_settings)
         self._uses_rules = config.rules_files
         self._rules = ProjectRules(
             self.store, is_on=lambda: self._uses_rules, offer=self._offer_rules
@@ -184,14 +182,7 @@ class KernelChat:
         if self._panel is None:
             self._panel = ChatUI(
                 runner=self.runner,
-                command_list=lambda: self.commands.help_lines,
-                settings=self.live_settings.listed,
-                branch=self.commands.branch,
-                use_key=self.live_settings.use_key,
-                send_key=self.live_settings.send_key,
-                models=lambda: self._models,
-                store=self.store,
-                servers=self.commands.servers.listed,
+                commands=self.commands,
                 notebook=self.context,
                 resolver=self._contents,
                 undo_cells=self._undo_cells,

@@ -15,6 +15,8 @@ SETUP = """
 from dataclasses import dataclass, replace
 from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import CommandReplied
+from nbchat.chat.commands import Commands
+from nbchat.storage.store import SessionStore
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
 from nbchat.errors import AuthenticationFailed
@@ -60,8 +62,13 @@ def commands(agent, line, stop):
         known[rest[0]] = replace(old, value=rest[1], origin=origin, scope=rest[-1])
     return [CommandReplied(f"{rest[0]} is {rest[1]}")]
 
-def settings(agent):
-    return list(known.values())
+class Known(Commands):
+    "Those commands, and these settings."
+
+    __call__ = staticmethod(commands)
+
+own = Known(SessionStore("sqlite://"))
+own.live_settings.listed = lambda _agent: list(known.values())
 """
 
 STORY = (
@@ -80,7 +87,7 @@ def panel_notebook(
     """Cells with two views of a panel on a scripted model."""
     return open_cells(
         f"{SETUP}\nui = ChatUI(Agent(ScriptedProvider({script}), {options}), "
-        "commands=commands, settings=settings)\nui",
+        "commands=own)\nui",
         "ui",
     )
 
@@ -199,7 +206,7 @@ def test_each_line_of_the_memory_opens_the_message_that_it_copies(
     story = '<summary>W2 is late.\n- "Never cancel one without asking me."</summary>'
     notebook = open_panel_page(
         f"{SETUP}{RECORDED}\nagent = Agent(ScriptedProvider(says({story!r})), "
-        "session=session)\nui = ChatUI(agent, commands=commands, settings=settings)\nui",
+        "session=session)\nui = ChatUI(agent, commands=own)\nui",
         "ui",
     )
     panel = panel_of(notebook)

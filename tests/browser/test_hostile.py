@@ -156,8 +156,8 @@ record = Compaction("k", 0, 1, summary, model=whole, reason=whole, committed_at=
 said = [Entry("user", text) for text in texts]
 session = Session(said, session_id="s0", compactions=[record], pins=texts)
 provider = ScriptedProvider(name=texts[1] + " the name", window=10_000_000)
-ui = ChatUI(Agent(provider, session=session), commands=known, branch=known.branch,
-            store=store, command_list=lambda: known.help_lines, height="800px")
+ui = ChatUI(Agent(provider, session=session), commands=known,
+            height="800px")
 ui
 """
 
@@ -201,8 +201,8 @@ record = Compaction("k", 0, len(texts), summary, memory=memory, committed_at=len
 said = [Entry("user", f"{n}. {text}") for n, text in enumerate(texts, 1_000)]
 session = Session(said, session_id="s0", compactions=[record])
 known = Commands(store)
+known.live_settings.listed, known.servers.listed = settings, servers
 ui = ChatUI(Agent(ScriptedProvider(), session=session), commands=known,
-            branch=known.branch, store=store, settings=settings, servers=servers,
             height="800px")
 ui
 """

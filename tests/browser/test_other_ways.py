@@ -44,8 +44,7 @@ def ways_notebook(
     """A notebook with a panel whose sessions are kept in a store of its own."""
     return open_panel_page(
         f"{SETUP}\nprovider = ScriptedProvider({script})\n"
-        f"ui = ChatUI(Agent(provider, {options}), commands=known, "
-        "branch=known.branch, store=store, command_list=lambda: known.help_lines)\nui",
+        f"ui = ChatUI(Agent(provider, {options}), commands=known)\nui",
         "provider.requests[-1].history[-1].content",
         "[entry.content[:30] for entry in provider.requests[-1].history]",
     )

@@ -53,7 +53,7 @@ def commands(tmp_path: Path) -> Commands:
 
 def agent_for(commands: Commands, *lines) -> Agent:
     agent = Agent(ScriptedProvider(*lines), system="Be kind.")
-    agent.autosave = autosave_of(commands._store, agent.session, agent)
+    agent.autosave = autosave_of(commands.store, agent.session, agent)
     return agent
 
 
@@ -386,7 +386,7 @@ def test_the_session_before_a_new_one_can_be_resumed(commands):
     assert old in replied(commands(agent, "/sessions"))
     commands(agent, f"/resume {old}")
     agent.ask("third")
-    again = [e.content for e in commands._store.load(old).transcript]
+    again = [e.content for e in commands.store.load(old).transcript]
     assert again == ["first", "one", "third", "three"]
 
 
@@ -402,7 +402,7 @@ def test_a_session_can_be_deleted_unless_it_is_the_current_one(commands):
     with pytest.raises(NbchatError, match="no session 'missing'"):
         commands(agent, "/delete missing")
     assert replied(commands(agent, f"/delete {old}")) == f"Deleted session {old}."
-    assert commands._store.sessions() == []
+    assert commands.store.sessions() == []
 
 
 def test_a_session_keeps_the_title_that_it_was_given(commands):
@@ -416,7 +416,7 @@ def test_a_session_keeps_the_title_that_it_was_given(commands):
     )
     agent.ask("And W101?")
     agent.autosave.save()
-    assert [each.title for each in commands._store.sessions()] == ["Orders of May"]
+    assert [each.title for each in commands.store.sessions()] == ["Orders of May"]
     with pytest.raises(NbchatError, match="needs a title"):
         replied(commands(agent, "/rename  "))
 
@@ -433,7 +433,7 @@ def test_another_session_is_renamed_by_its_id(commands):
     assert replied(commands(agent, "/rename missing Orders")) == (
         "Renamed to missing Orders."
     )
-    titles = {each.id: each.title for each in commands._store.sessions()}
+    titles = {each.id: each.title for each in commands.store.sessions()}
     assert titles == {old: "Old orders", agent.session.session_id: "missing Orders"}
 
 
@@ -448,7 +448,7 @@ def test_a_shared_copy_is_opened_without_pins_and_summaries(commands):
     shared = replied(commands(agent, "/share"))
     assert "sessions.db" in shared
     _, _, link = shared.partition("/resume ")
-    bob = Commands(SessionStore(commands._store.url, owner="bob"))
+    bob = Commands(SessionStore(commands.store.url, owner="bob"))
     reader = agent_for(bob, says("Yes."))
     assert bob._store.sessions() == []
     assert "Opened a copy" in replied(bob(reader, f"/resume {link}"))
@@ -512,7 +512,7 @@ def test_again_answers_in_a_new_session_and_keeps_the_old_one(commands):
         "other two",
     ]
     assert old.transcript[-1].content == "two"
-    again = commands._store.load(agent.session.session_id)
+    again = commands.store.load(agent.session.session_id)
     assert again.transcript == agent.session.transcript
     commands(agent, f"/resume {old.session_id}")
     assert agent.session.last_answer == "two"
@@ -531,16 +531,16 @@ def test_a_running_turn_keeps_its_session_and_model(commands, line):
         list(commands(agent, line.format(old.session_id)))
     list(turn)
     assert (agent.session, agent.provider) == (old, provider)
-    kept = [e.content for e in commands._store.load(old.session_id).transcript]
+    kept = [e.content for e in commands.store.load(old.session_id).transcript]
     assert kept == ["first", "one", "second", "the second answer"]
-    assert [info.id for info in commands._store.sessions()] == [old.session_id]
+    assert [info.id for info in commands.store.sessions()] == [old.session_id]
 
 
 @pytest.mark.slow
 def test_a_session_that_continues_in_another_notebook_belongs_to_it(
     commands, monkeypatch
 ):
-    store = commands._store
+    store = commands.store
     save_session(store, Session([("user", "imported")], session_id="fromfile"))
     monkeypatch.setenv("JPY_SESSION_NAME", "b.ipynb")
     agent = agent_for(commands, says("one"), says("two"))
@@ -615,7 +615,7 @@ def test_a_session_without_a_store_is_saved_when_another_starts(commands, line):
     old = agent.session
     list(commands(agent, line))
     assert agent.session is not old
-    assert commands._store.load(old.session_id).transcript == old.transcript
+    assert commands.store.load(old.session_id).transcript == old.transcript
 
 
 def test_branch_replaces_an_earlier_message_and_continues_from_it(commands):
@@ -632,7 +632,7 @@ def test_branch_replaces_an_earlier_message_and_continues_from_it(commands):
     assert agent.engine.tracker.context_tokens(agent.session) == (
         agent.session.usages[-1][1].context_tokens
     )
-    assert commands._store.load(agent.session.session_id).pins == ("Be brief.",)
+    assert commands.store.load(agent.session.session_id).pins == ("Be brief.",)
 
 
 def test_a_branch_from_before_a_compaction_has_the_original_messages(commands):

@@ -114,7 +114,7 @@ assert agent.max_steps == 9
 config.explicit = frozenset()
 live.set(agent, "courage", "10")
 assert agent.max_steps == 10
-dialog = settings_list(agent, live.listed)
+dialog = settings_list(agent, live.listed(agent))
 assert "courage" in [row.name for row in dialog.settings]
 listed = live.listed(agent)
 assert [row.value for row in listed if row.name == "courage"] == ["10"]

@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from hostile import FAMILIES, PLACES, assert_harmless, markdowns
 from mutated_streams import STREAMS, events_of, faults, mutated, places, provider_of
 from panel_protocol import FROM_VIEWS
+from panel_views import Replying
 from tqdm import tqdm
 from wire_rules import anthropic_faults, openai_faults, responses_faults
 
@@ -264,7 +265,7 @@ FIELDS = sorted({name for schema in FROM_VIEWS for name in schema["properties"]}
 def panel(chance: Chance) -> None:
     """Messages of a view in any shape and order; the chat answers after them."""
     provider = ScriptedProvider(*[says("Still here.")] * 50)
-    chat = ChatUI(Agent(provider), commands=lambda _agent, _line, _stop: [])
+    chat = ChatUI(Agent(provider), commands=Replying(lambda _agent, _line, _stop: []))
     try:
         for _ in range(chance.randrange(1, 9)):
             names = chance.sample(FIELDS, chance.randrange(6))

@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable
 from html import escape
@@ -10,11 +11,14 @@ from typing import Any
 from panel_protocol import check, is_valid
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.chat_events import RunnerEvent
+from nbchat.chat.chat_events import ChatEvent, RunnerEvent
+from nbchat.chat.chat_runner import RunCommand
+from nbchat.chat.commands import Commands
 from nbchat.conversation.events import Event
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.panel_state import PanelState
 from nbchat.providers.model_info import Prices
+from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider
 
 PRICES = Prices(input=2.0, cache_read=0.2, cache_write=2.5, output=10.0)
@@ -69,6 +73,19 @@ class Panel(ChatUI):
         while name not in operations(self.sent):
             assert time.monotonic() < deadline
             time.sleep(0.005)
+
+
+class Replying(Commands):
+    """Commands that a test makes up, on a store of their own."""
+
+    def __init__(self, reply: RunCommand) -> None:
+        super().__init__(SessionStore("sqlite://"))
+        self._reply = reply
+
+    def __call__(
+        self, agent: Agent, line: str, stop: threading.Event | None = None
+    ) -> Iterable[ChatEvent]:
+        return self._reply(agent, line, stop or threading.Event())
 
 
 class View:

@@ -9,24 +9,22 @@ in messages only, as the module `protocol` describes.
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, assert_never, get_args
+from typing import TYPE_CHECKING, Any, assert_never, get_args
 
 import anywidget
 from IPython.display import display
 from traitlets import Bool, Enum, Int, Unicode, observe
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.mcp import ServerState
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.chat_events import CellsUndone, ChatEvent
-from nbchat.chat.chat_runner import Action, ChatRunner, LoadAttachments, RunCommand
-from nbchat.config.api_keys import Place
+from nbchat.chat.chat_runner import ChatRunner, LoadAttachments
+from nbchat.chat.commands import Commands
+from nbchat.config.layers import settings
 from nbchat.conversation.cell_changes import LeftCell
-from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
 from nbchat.jupyter.notebook_page import PageRequests
@@ -43,23 +41,13 @@ from nbchat.jupyter.panel.protocol import (
     Said,
     UndoCells,
 )
-from nbchat.jupyter.panel.queries import (
-    CommandList,
-    Queries,
-    Settings,
-    Store,
-    UseKey,
-    answer_soon,
-)
+from nbchat.jupyter.panel.queries import Queries, answer_soon
 from nbchat.jupyter.panel.view_sync import ViewSync
 from nbchat.jupyter.shell_contents import contents_of_notebook
+from nbchat.storage.factory import build_agent, opened_store
 
 if TYPE_CHECKING:
-    from nbchat.chat.commands import Commands
-    from nbchat.chat.models import Models
     from nbchat.jupyter.notebook_context import NotebookContext
-    from nbchat.storage.saved_settings import SettingInForce
-    from nbchat.storage.store import SessionStore
 
 PROTOCOL = 1
 """Version of the messages between kernel and view; a view refuses another one."""
@@ -84,30 +72,6 @@ FALLBACK_TEXT = "This chat is closed. To open it, run this in one cell:"
 
 FALLBACK_CODE = "%load_ext nbchat\n%chat"
 """Code that opens the chat alone, also after a restart of the kernel."""
-
-
-class Branch(Protocol):
-    """Continues a conversation from an earlier message, in a new session."""
-
-    def __call__(
-        self,
-        agent: Agent,
-        position: int,
-        text: str,
-        /,
-        *,
-        attached: Sequence[Entry],
-        pasted: Sequence[str],
-        stop: threading.Event | None,
-    ) -> Iterable[ChatEvent]:
-        """Answer another text in place of the message at `position`."""
-
-
-class UndoChanges(Protocol):
-    """Undoes what a turn changed in the notebook."""
-
-    def __call__(self, turn: int, /, *, cell: str, view: str) -> Iterable[LeftCell]:
-        """Returns the cells that are left as they are; raises NbchatError."""
 
 
 class ChatUI(anywidget.AnyWidget):
@@ -145,71 +109,45 @@ class ChatUI(anywidget.AnyWidget):
         agent: Agent | None = None,
         *,
         build: Callable[[], Agent] | None = None,
-        commands: RunCommand | None = None,
-        command_list: CommandList | None = None,
-        settings: Settings | None = None,
-        use_key: UseKey | None = None,
-        send_key: Callable[[Agent], None] | None = None,
-        models: "Callable[[], Models] | None" = None,
+        commands: Commands | None = None,
         resolver: Resolver | None = None,
-        branch: Branch | None = None,
-        store: Store | None = None,
-        servers: Callable[[], Iterable[ServerState]] | None = None,
         notebook: "NotebookContext | None" = None,
         runner: ChatRunner | None = None,
-        undo_cells: UndoChanges | None = None,
+        undo_cells: Callable[..., Iterable[LeftCell]] | None = None,
         height: str = "480px",
         theme: str = "auto",
         notifies: bool = True,
     ) -> None:
         """Without an agent `build` makes one when the panel is first shown or used.
 
-        `commands` runs messages that begin with a slash, `command_list` lists them,
-        `branch` edits an earlier message, and `store` lists the sessions. Without
-        `commands` these, the `settings` of its dialog, the MCP `servers` and what
-        `@name` attaches are the notebook's, on their store; otherwise what is not
-        given is not offered. `use_key` takes a key that was typed, `send_key` sends the
-        provider's to the chat's server, `models` can be chosen, and
-        `resolver` resolves `@name`. A `runner` brings agent and commands; it runs on
-        when the panel is closed. `undo_cells` undoes what a turn changed in the
-        notebook, and `notebook` is the context about it in each request.
+        Without `commands` they, their settings and their store are the notebook's,
+        opened when first used. `resolver` resolves `@name`, by default in the notebook.
+        A `runner` brings the agent; it runs on when the panel is closed. `undo_cells`
+        undoes what a turn changed in the notebook, and `notebook` is the context about
+        it in each request.
         """
         super().__init__(height=height, theme=theme)
-        own = NoCommands() if commands or runner else OwnCommands()
-        resolver = resolver or own.contents()
-        self._resolver = resolver
-        self._previews = Previews(resolver)
-        self._branch = branch or own.branch
+        self._opening = threading.Lock()
+        self._given = commands
+        self._resolver = resolver or contents_of_notebook()
+        self._previews = Previews(self._resolver)
         self._undo_cells = undo_cells
         self._queries = Queries(
-            self._previews,
-            command_list or own.help_lines,
-            settings or own.settings,
-            own.store if store is None else lambda: store,
-            resolver,
-            use_key or own.use_key,
-            send_key or own.send_key,
-            models or OwnCommands().models,
-            self.refresh,
-            servers or own.servers,
-            notebook,
+            self._previews, self._commands, self._resolver, self.refresh, notebook
         )
         self._owns_runner = runner is None
-        build = (lambda: agent) if agent is not None else build or _default_agent
-        self._runner = runner or ChatRunner(build, commands=commands or own.run)
+        build = (
+            (lambda: agent)
+            if agent is not None
+            else build or partial(build_agent, connects_later=True)
+        )
+        self._runner = runner or ChatRunner(build, commands=self._run)
         self._connect()
         self.notifies = notifies
 
     def _connect(self) -> None:
         """Show what the runner does in every view, and receive the views' messages."""
-        self._state = PanelState(
-            chat_id=self._runner.chat_id,
-            has_settings=self._queries.settings is not None,
-            takes_keys=self._queries.use_key is not None,
-            has_sessions=self._queries.store is not None,
-            has_branches=self._branch is not None,
-            has_servers=self._queries.servers is not None,
-        )
+        self._state = PanelState(chat_id=self._runner.chat_id)
         self._sync = ViewSync(self._state.snapshot, self._state.page, self.send)
         self.page = PageRequests(self.send)
         """Requests to the page that shows the panel in its notebook."""
@@ -388,9 +326,32 @@ class ChatUI(anywidget.AnyWidget):
         attachments = self._attachments(said.text, said.previews, said.pasted)
         if isinstance(said, protocol.Send):
             self._runner.submit(said.text, attachments, pasted=said.pasted)
-        elif self._branch is not None:
-            action = _branching(self._branch, said, attachments)
-            self._runner.submit_action(said.text, action, position=said.position)
+            return
+        self._runner.submit_action(
+            said.text,
+            lambda agent, stop: self._commands().branch(
+                agent,
+                said.position,
+                said.text,
+                attached=tuple(attachments()),
+                pasted=said.pasted,
+                stop=stop,
+            ),
+            position=said.position,
+        )
+
+    def _commands(self) -> Commands:
+        """The chat's commands; the notebook's own are opened when first used."""
+        with self._opening:
+            if self._given is None:
+                self._given = Commands(opened_store(settings()))
+            return self._given
+
+    def _run(
+        self, agent: Agent, line: str, stop: threading.Event
+    ) -> Iterable[ChatEvent]:
+        """Run a command."""
+        return self._commands()(agent, line, stop)
 
     def _attachments(
         self, text: str, previews: Collection[str], pasted: Collection[str]
@@ -409,113 +370,6 @@ class ChatUI(anywidget.AnyWidget):
         self._sync.change(self._state.set, **{change.name: change.new})
 
 
-@dataclass(frozen=True, slots=True)
-class NoCommands:
-    """Commands given by the caller; what it does not give is not offered."""
-
-    run: RunCommand | None = None
-    branch: Branch | None = None
-    settings: Settings | None = None
-    servers: Callable[[], Iterable[ServerState]] | None = None
-    store: Callable[[], Store] | None = None
-    use_key: UseKey | None = None
-    send_key: Callable[[Agent], None] | None = None
-    help_lines: CommandList = dict
-
-    @staticmethod
-    def contents() -> None:
-        """None: nothing is attached without a resolver of the caller."""
-
-
-class OwnCommands:
-    """The notebook's commands, on the store of the settings, opened when first used."""
-
-    def __init__(self) -> None:
-        self._opening = threading.Lock()
-        self._store: SessionStore | None = None
-        self._commands: Commands | None = None
-
-    def run(
-        self, agent: Agent, line: str, stop: threading.Event | None = None
-    ) -> Iterable[ChatEvent]:
-        """Run a command; setting `stop` ends what it does."""
-        return self._loaded()(agent, line, stop)
-
-    def branch(
-        self, agent: Agent, position: int, text: str, **details: Any
-    ) -> Iterable[ChatEvent]:
-        """Continue from an earlier message with another text."""
-        return self._loaded().branch(agent, position, text, **details)
-
-    @staticmethod
-    def contents() -> Resolver | None:
-        """Resolver of the names that a message can attach from the notebook."""
-        return contents_of_notebook()
-
-    def help_lines(self) -> Mapping[str, str]:
-        """The arguments and the help of each command."""
-        return self._loaded().help_lines
-
-    def settings(self, agent: Agent) -> "Iterable[SettingInForce]":
-        """The settings of the notebook, as they are in force for an agent."""
-        return self._loaded().live_settings.listed(agent)
-
-    def servers(self) -> list[ServerState]:
-        """The MCP servers that are configured."""
-        return self._loaded().servers.listed()
-
-    def use_key(self, agent: Agent, kind: str, key: str, /) -> Place:
-        """Continue with a key that was typed; says where it is kept."""
-        return self._loaded().live_settings.use_key(agent, kind, key)
-
-    def send_key(self, agent: Agent) -> None:
-        """Send the provider's key to the chat's server."""
-        self._loaded().live_settings.send_key(agent)
-
-    def models(self) -> "Models":
-        """The models that the chat can use."""
-        from nbchat.chat.models import Models  # noqa: PLC0415
-
-        return Models(self._loaded().live_settings)
-
-    def store(self) -> "SessionStore":
-        """The store of the sessions; one for the panel's whole life."""
-        # Late: settings and store load while the panel can be seen already.
-        from nbchat.config.layers import settings  # noqa: PLC0415
-        from nbchat.storage.factory import opened_store  # noqa: PLC0415
-
-        with self._opening:
-            if self._store is None:
-                self._store = opened_store(settings())
-            return self._store
-
-    def _loaded(self) -> "Commands":
-        # Late, as above.
-        from nbchat.chat.commands import Commands  # noqa: PLC0415
-
-        if self._commands is None:
-            self._commands = Commands(self.store())
-        return self._commands
-
-
-def _branching(
-    branch: Branch, said: protocol.Branch, attachments: LoadAttachments
-) -> Action:
-    """Answer another text in place of an earlier message."""
-
-    def act(agent: Agent, stop: threading.Event) -> Iterable[ChatEvent]:
-        return branch(
-            agent,
-            said.position,
-            said.text,
-            attached=tuple(attachments()),
-            pasted=said.pasted,
-            stop=stop,
-        )
-
-    return act
-
-
 def _receive(panel: ChatUI, content: dict[str, Any], _buffers: object) -> None:
     panel.receive(content)
 
@@ -529,10 +383,3 @@ def _route_to_sender(comm: Any) -> None:
     """
     if hasattr(comm, "_reply_subshell_for"):
         comm._reply_subshell_for = lambda _data, sent_to: sent_to  # noqa: SLF001
-
-
-def _default_agent() -> Agent:
-    # Late: settings, store and providers load while the panel can be seen already.
-    from nbchat.storage.factory import build_agent  # noqa: PLC0415
-
-    return build_agent(connects_later=True)

@@ -67,12 +67,6 @@ NOTHING_MEASURED = {
     "guard": None,
 }
 
-OFFERS = (
-    *("has_settings", "has_sessions", "has_branches", "has_servers"),
-    "takes_keys",
-)
-"""What a panel offers, none of it by default."""
-
 NO_BANNERS = dict.fromkeys(("undo", "edit", "redo"))
 
 
@@ -84,7 +78,7 @@ class PanelState:
     ) -> None:
         """Start empty; the agent comes with `AgentReady`.
 
-        `lasting` are parts of the state that don't change, such as `has_settings`.
+        `lasting` are parts of the state that don't change, such as `chat_id`.
         """
         self._clock = clock
         self._retry_at = 0.0
@@ -360,7 +354,6 @@ def _starting_state() -> dict[str, Any]:
         "allowed": "ask",
         "policies": [{"name": n, "about": ABOUT[n]} for n in PRESETS],
         "chat_id": "",
-        **dict.fromkeys(OFFERS, False),
     }
 
 

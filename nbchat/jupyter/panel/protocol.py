@@ -1058,16 +1058,11 @@ class State:
     pins: tuple[str, ...]
     excluded: tuple[Amount, ...]
     changes: Changes
-    has_settings: bool
-    has_sessions: bool
-    has_branches: bool
-    has_servers: bool
     offers_cells: bool | None
     allowed: Allowed
     waiting: tuple[Waiting, ...]
     problem: str
     is_trial: bool
-    takes_keys: bool
     chat_id: str
 
 

@@ -14,12 +14,15 @@ from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import ServerState, tool_line
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.attachments.short_repr import comes_from
+from nbchat.chat.commands import Commands
+from nbchat.chat.live_changes import LiveSettings
+from nbchat.chat.models import KnownModel, KnownProvider, Models
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.summarizer.reply_validation import is_marked
 from nbchat.compaction.summary_format import summary_facts, summary_text
@@ -47,162 +50,109 @@ from nbchat.rendering.entries import (
     part_html,
     summary_text_html,
 )
+from nbchat.storage.branches import one_per_family, switches
+from nbchat.storage.export import exported
 from nbchat.storage.saved_settings import SettingInForce
+from nbchat.storage.store import SessionStore
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from nbchat.chat.models import KnownModel, KnownProvider, Models
     from nbchat.jupyter.notebook_context import NotebookContext
-    from nbchat.storage.branches import Branch
-    from nbchat.storage.serialization import SessionInfo
 
 logger = logging.getLogger(__name__)
-
-BY_CODE = "The code that created this chat sets its model."
 
 Send = Callable[[dict[str, Any]], None]
 
 Made = TypeVar("Made", bound="DataclassInstance")
 
-Settings = Callable[[Agent], Iterable[SettingInForce]]
-"""Lists the settings for an agent's model."""
-
-CommandList = Callable[[], Mapping[str, str]]
-"""Lists commands with their arguments and help, as `/help` shows them."""
-
-
-class Store(Protocol):
-    """A store of sessions."""
-
-    def count_sessions(self) -> int:
-        """How many sessions there are."""
-
-    def sessions(self, *, query: str, limit: int) -> "Sequence[SessionInfo]":
-        """Sessions with any word of a query, best first; or all, last used first."""
-
-    def load(self, session_id: str) -> Session:
-        """A session with all of its messages; raises NbchatError without one."""
-
-    def family(self, session_id: str) -> "Sequence[Branch]":
-        """A session and those that share messages with it; none if it is unknown."""
-
-
-class UseKey(Protocol):
-    """Continues a chat with a key that a person typed."""
-
-    def __call__(self, agent: Agent, kind: str, key: str, /) -> Place:
-        """Says where the key is kept; raises NbchatError."""
-
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Queries of the views of one panel, with the functions that answer them."""
+    """Queries of the views of one panel, and what answers them."""
 
     previews: Previews
-    commands: CommandList
-    settings: Settings | None = None
-    store: Callable[[], Store] | None = None
+    commands: Callable[[], Commands]
+    """The chat's commands, with their settings and store; opened when first used."""
     resolver: Resolver | None = None
-    use_key: UseKey | None = None
-    send_key: Callable[[Agent], None] | None = None
-    models: "Callable[[], Models] | None" = None
     refresh: Callable[[], None] = lambda: None
     """Shows what a question has changed of the agent."""
-    servers: Callable[[], Iterable[ServerState]] | None = None
     notebook: "NotebookContext | None" = None
 
     def answer(self, agent: Agent, question: protocol.Question) -> protocol.Answer:
         """The answer to a question; raises NbchatError where there is none."""
-        found = (
-            self._of_session(agent, question)
-            or self._of_typing(agent, question)
-            or self._of_store(agent, question)
-            or self._of_models(agent, question)
-        )
+        found = ANSWERS[type(question)](self, agent, question)
         if isinstance(found, protocol.KeyUsed | protocol.ModelChosen):
             self.refresh()
-        return found or protocol.Refused(BY_CODE)
-
-    def _of_session(
-        self, agent: Agent, question: protocol.Question
-    ) -> protocol.Answer | None:
-        found: protocol.Answer | None = None
-        match question:
-            case protocol.Plan(_, keep, upto):
-                found = compaction_plan(agent, keep, upto)
-            case protocol.Context():
-                found = context_parts(agent)
-            case protocol.Summary():
-                found = current_summary(agent)
-            case protocol.Memory():
-                found = memory_view(agent)
-            case protocol.Knows():
-                found = notebook_known(agent, self.notebook, question)
-            case protocol.History(_, query, before):
-                found = history_page(agent.session, query, before=before)
-            case protocol.Message(_, position, start):
-                found = message_text(agent.session, position, start=start)
         return found
 
-    def _of_typing(
-        self, agent: Agent, question: protocol.Question
-    ) -> protocol.Answer | None:
-        found: protocol.Answer | None = None
-        match question:
-            case protocol.Mentions(_, text, pasted):
-                found = self.previews.mentioned(agent, text, pasted)
-            case protocol.Preview(_, key):
-                found = self.previews.previewed(agent, key)
-            case protocol.Upload(_, name, media_type, data):
-                found = self.previews.uploaded(agent, name, media_type, data)
-            case protocol.Paths(_, start) if self.resolver is not None:
-                found = paths_list(self.resolver.folder, start)
-            case protocol.Complete():
-                found = completions(self.commands(), self.resolver)
-            case protocol.Start():
-                found = start_options(self.resolver)
-        return found
+    @property
+    def folder(self) -> Path:
+        """The folder to which paths are relative."""
+        return self.resolver.folder if self.resolver else Path.cwd()
 
-    def _of_store(
-        self, agent: Agent, question: protocol.Question
-    ) -> protocol.Answer | None:
-        found: protocol.Answer | None = None
-        match question:
-            case protocol.Settings() if self.settings is not None:
-                found = settings_list(agent, self.settings)
-            case protocol.Servers() if self.servers is not None:
-                found = servers_list(self.servers())
-            case protocol.Sessions(_, query) if self.store is not None:
-                found = sessions_list(agent.session, query, self.store())
-            case protocol.Branches() if self.store is not None:
-                found = branch_switches(agent.session, self.store())
-            case protocol.Export(_, session_id) if self.store is not None:
-                found = session_text(agent.session, session_id, self.store())
-        return found
+    @property
+    def store(self) -> SessionStore:
+        """The store of the sessions."""
+        return self.commands().store
 
-    def _of_models(
-        self, agent: Agent, question: protocol.Question
-    ) -> protocol.Answer | None:
-        found: protocol.Answer | None = None
-        match question:
-            case protocol.UseKey(_, provider, key) if self.use_key is not None:
-                place = self.use_key(agent, provider, key)
-                found = protocol.KeyUsed(agent.provider.name, place)
-            case protocol.SendKey() if self.send_key is not None:
-                self.send_key(agent)
-                found = protocol.KeyUsed(agent.provider.name, "environment")
-            case protocol.Models() if self.models is not None:
-                found = models_page(agent, self.models(), trial())
-            case protocol.AskServer() if self.models is not None:
-                found = server_models(self.models(), question)
-            case protocol.TestModel() if self.models is not None:
-                found = model_tested(self.models(), question)
-            case protocol.ChooseModel() if self.models is not None:
-                found = model_chosen(agent, self.models(), question)
-            case protocol.ForgetModel() if self.models is not None:
-                found = protocol.ModelChosen(self.models().forget())
-        return found
+    @property
+    def settings(self) -> LiveSettings:
+        """The settings of the chat."""
+        return self.commands().live_settings
+
+    @property
+    def models(self) -> Models:
+        """The models that the chat can use."""
+        return Models(self.settings)
+
+
+ANSWERS: dict[type, Callable[[Queries, Agent, Any], protocol.Answer]] = {
+    protocol.Plan: lambda _, agent, q: compaction_plan(agent, q.keep, q.upto),
+    protocol.Context: lambda _, agent, _q: context_parts(agent),
+    protocol.Summary: lambda _, agent, _q: current_summary(agent),
+    protocol.Memory: lambda _, agent, _q: memory_view(agent),
+    protocol.Knows: lambda its, agent, q: notebook_known(agent, its.notebook, q),
+    protocol.History: lambda _, agent, q: history_page(
+        agent.session, q.query, before=q.before
+    ),
+    protocol.Message: lambda _, agent, q: message_text(
+        agent.session, q.position, start=q.start
+    ),
+    protocol.Mentions: lambda its, agent, q: its.previews.mentioned(
+        agent, q.text, q.pasted
+    ),
+    protocol.Preview: lambda its, agent, q: its.previews.previewed(agent, q.key),
+    protocol.Upload: lambda its, agent, q: its.previews.uploaded(
+        agent, q.name, q.media_type, q.data
+    ),
+    protocol.Paths: lambda its, _, q: paths_list(its.folder, q.start),
+    protocol.Complete: lambda its, _, _q: completions(
+        its.commands().help_lines, its.resolver
+    ),
+    protocol.Start: lambda its, _, _q: start_options(its.resolver),
+    protocol.Settings: lambda its, agent, _q: settings_list(
+        agent, its.settings.listed(agent)
+    ),
+    protocol.Servers: lambda its, _, _q: servers_list(its.commands().servers.listed()),
+    protocol.Sessions: lambda its, agent, q: sessions_list(
+        agent.session, q.query, its.store
+    ),
+    protocol.Branches: lambda its, agent, _q: branch_switches(agent.session, its.store),
+    protocol.Export: lambda its, agent, q: session_text(
+        agent.session, q.session, its.store
+    ),
+    protocol.UseKey: lambda its, agent, q: key_used(
+        agent, its.settings.use_key(agent, q.provider, q.key)
+    ),
+    protocol.SendKey: lambda its, agent, _q: key_sent(agent, its.settings),
+    protocol.Models: lambda its, agent, _q: models_page(agent, its.models, trial()),
+    protocol.AskServer: lambda its, _, q: server_models(its.models, q),
+    protocol.TestModel: lambda its, _, q: model_tested(its.models, q),
+    protocol.ChooseModel: lambda its, agent, q: model_chosen(agent, its.models, q),
+    protocol.ForgetModel: lambda its, _, _q: protocol.ModelChosen(its.models.forget()),
+}
+"""The answer to each question: of the queries, the agent that is asked, and it."""
 
 
 def answer_soon(
@@ -231,7 +181,7 @@ def _answer(
         answer = queries.answer(agent(), question)
     except NbchatError as error:
         answer = protocol.Refused(str(error))
-    except Exception as error:  # a fault in settings or a store that a caller passed
+    except Exception as error:  # a fault in what a caller passed
         logger.exception("A question of the panel could not be answered")
         answer = protocol.Refused(f"{type(error).__name__}: {error}")
     send(protocol.as_message(answer, question.token))
@@ -259,10 +209,12 @@ SHAPED = ("DataFrame", "Series", "ndarray")
 """Types whose shape is shown beside the name."""
 
 
-def settings_list(agent: Agent, settings: Settings) -> protocol.SettingsList:
+def settings_list(
+    agent: Agent, listed: Iterable[SettingInForce]
+) -> protocol.SettingsList:
     """The settings, and the names of the scopes a change can have."""
     model = agent.provider.name
-    shown = tuple(_as(protocol.Setting, each) for each in settings(agent))
+    shown = tuple(_as(protocol.Setting, each) for each in listed)
     return protocol.SettingsList(shown, provider=model.partition(":")[0], model=model)
 
 
@@ -398,7 +350,7 @@ MOST_MODELS = 5_000
 
 
 def models_page(
-    agent: Agent, models: "Models", trial: protocol.Trial
+    agent: Agent, models: Models, trial: protocol.Trial
 ) -> protocol.ModelsPage:
     """The chat's model, and all that can be chosen; asks no server."""
     provider, info = agent.provider, agent.engine.tracker.info
@@ -416,7 +368,7 @@ def models_page(
     )
 
 
-def server_models(models: "Models", asked: protocol.AskServer) -> protocol.ServerModels:
+def server_models(models: Models, asked: protocol.AskServer) -> protocol.ServerModels:
     """Models that a server lists."""
     found = models.served(
         asked.provider, asked.address, asked.key, sends_key=asked.sends_key
@@ -425,13 +377,24 @@ def server_models(models: "Models", asked: protocol.AskServer) -> protocol.Serve
     return _as(protocol.ServerModels, found, provider=found.kind, models=rows)
 
 
-def model_tested(models: "Models", asked: protocol.TestModel) -> protocol.ModelTested:
+def model_tested(models: Models, asked: protocol.TestModel) -> protocol.ModelTested:
     """How a model answered one short request."""
     return _as(protocol.ModelTested, models.test(asked.model, asked.address))
 
 
+def key_used(agent: Agent, place: Place) -> protocol.KeyUsed:
+    """A key is in use; `place` is where it is kept."""
+    return protocol.KeyUsed(agent.provider.name, place)
+
+
+def key_sent(agent: Agent, settings: LiveSettings) -> protocol.KeyUsed:
+    """Send the provider's key to the chat's server, in this kernel."""
+    settings.send_key(agent)
+    return key_used(agent, "environment")
+
+
 def model_chosen(
-    agent: Agent, models: "Models", chosen: protocol.ChooseModel
+    agent: Agent, models: Models, chosen: protocol.ChooseModel
 ) -> protocol.ModelChosen:
     """Use a model from now on."""
     text = models.choose(
@@ -444,12 +407,12 @@ def model_chosen(
     return protocol.ModelChosen(text)
 
 
-def _provider(known: "KnownProvider") -> protocol.ModelProvider:
+def _provider(known: KnownProvider) -> protocol.ModelProvider:
     models = tuple(map(_model_row, known.models))
     return _as(protocol.ModelProvider, known, models=models)
 
 
-def _model_row(known: "KnownModel") -> protocol.ModelRow:
+def _model_row(known: KnownModel) -> protocol.ModelRow:
     return protocol.ModelRow(known.name, known.window, *known.dollars or (None, None))
 
 
@@ -702,14 +665,13 @@ def message_text(
     return protocol.MessageText(text[start:end], end=end)
 
 
-def sessions_list(session: Session, query: str, store: Store) -> protocol.SessionsList:
+def sessions_list(
+    session: Session, query: str, store: SessionStore
+) -> protocol.SessionsList:
     """Sessions with any word of a query, the best first; or all, last used first.
 
     A conversation with branches is listed once.
     """
-    # Late: the store loads while the panel can be seen already.
-    from nbchat.storage.branches import one_per_family  # noqa: PLC0415
-
     current = session.session_id
     most = 4 * MOST_SESSIONS  # of which some are branches of others
     listed = store.sessions(query=query[:LONGEST_QUERY], limit=most)
@@ -724,10 +686,8 @@ def sessions_list(session: Session, query: str, store: Store) -> protocol.Sessio
     )
 
 
-def branch_switches(session: Session, store: Store) -> protocol.BranchSwitches:
+def branch_switches(session: Session, store: SessionStore) -> protocol.BranchSwitches:
     """The messages that have several versions, each in a branch."""
-    from nbchat.storage.branches import switches  # noqa: PLC0415  # late, as above
-
     current = session.session_id
     found = switches(store.family(current), current) if current else ()
     shown = (
@@ -738,12 +698,9 @@ def branch_switches(session: Session, store: Store) -> protocol.BranchSwitches:
 
 
 def session_text(
-    session: Session, session_id: str, store: Store
+    session: Session, session_id: str, store: SessionStore
 ) -> protocol.SessionText:
     """A session as Markdown, to copy or to save; the current one as it is now."""
-    # Late: the store loads while the panel can be seen already.
-    from nbchat.storage.export import exported  # noqa: PLC0415
-
     is_current = session_id == session.session_id
     found = session if is_current else store.load(session_id)
     return protocol.SessionText(exported(found, "md"))

@@ -42,11 +42,8 @@ def desk() -> Desk:
 @pytest.fixture
 def panel(store: SessionStore, desk: Desk) -> Iterator[Panel]:
     """A panel on four answers, the first two messages said."""
-    commands = Commands(store)
     agent = Agent(ScriptedProvider(*map(says, ("One.", "Two.", "Three.", "Four."))))
-    panel = Panel(
-        agent, commands=commands, branch=commands.branch, store=store, resolver=desk
-    )
+    panel = Panel(agent, commands=Commands(store), resolver=desk)
     for text in ("first", "second"):
         panel.ask(text)
         assert panel.wait(20)

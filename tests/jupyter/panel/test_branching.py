@@ -74,17 +74,6 @@ def test_a_wrong_position_returns_the_text_and_changes_nothing(panel):
     assert "Your last one is message" in json.dumps(operations)
 
 
-def test_branches_are_not_offered_without_a_store():
-    agent = Agent(ScriptedProvider(says("One.")))
-    panel = Panel(agent, commands=lambda _agent, _line, _stop: ())
-    panel.ask("first")
-    panel.edit_message(0, "other")
-    state = panel.snapshot()["state"]
-    assert transcript(panel) == ["first", "One."]
-    assert (state["has_branches"], state["has_sessions"]) == (False, False)
-    panel.close()
-
-
 def test_an_edited_message_attaches_present_values(panel, desk):
     desk.values["df"] = 1
     panel.ask("Look at @df")

@@ -20,15 +20,16 @@ from panel_protocol import is_valid
 from panel_views import (
     MakePanel,
     Panel,
+    Replying,
     View,
     operations,
     settled,
-    shown,
 )
 
 import nbchat.jupyter.panel
 from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import CommandReplied
+from nbchat.chat.live_changes import LiveSettings
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import (
@@ -221,22 +222,19 @@ def test_a_failed_query_is_answered_with_the_reason() -> None:
     panel.close()
 
 
-def test_settings_are_offered_if_given(panel_with: MakePanel) -> None:
-    def broken(_agent: Agent) -> list[Any]:
-        raise ValueError("<b>")
+def test_settings_are_listed_or_it_is_said_why_not() -> None:
+    class Broken(LiveSettings):
+        def listed(self, _agent: Agent) -> list[Any]:
+            raise ValueError("<b>")
 
-    assert shown().state["has_settings"] is False
     own = Panel(Agent(ScriptedProvider(name="scripted:m")))
     offered = own.answer_to(type="settings")["settings"]
     assert {"policy", "effort"} <= {each["name"] for each in offered}
     own.close()
-    panel = Panel(Agent(ScriptedProvider()), settings=broken)
+    commands = Replying(lambda *_: ())
+    commands.live_settings = Broken(commands.store)
+    panel = Panel(Agent(ScriptedProvider()), commands=commands)
     assert panel.answer_to(type="settings")["reason"] == "ValueError: <b>"
-    panel.view_says(type="hello")
-    assert panel.sent[-1]["state"]["has_settings"] is True
-    panel.close()
-    panel = Panel(Agent(ScriptedProvider()), settings=lambda _agent: [])
-    assert panel.answer_to(type="settings")["settings"] == []
     panel.close()
 
 
@@ -483,9 +481,8 @@ def test_the_meter_is_updated_after_a_compaction(panel_with: MakePanel) -> None:
 
 def test_the_answer_of_a_command_is_in_the_transcript() -> None:
     events = [CommandReplied("tokens 5"), Compacted(RECORD)]
-    panel = Panel(
-        Agent(ScriptedProvider()), commands=lambda _agent, _line, _stop: events
-    )
+    commands = Replying(lambda _agent, _line, _stop: events)
+    panel = Panel(Agent(ScriptedProvider()), commands=commands)
     panel.view_says(type="hello")
     panel.ask("/context")
     view = View()

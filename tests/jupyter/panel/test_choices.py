@@ -23,7 +23,7 @@ def test_settings_are_listed_with_the_scopes_of_the_model() -> None:
     share = SettingInForce("window_share", "0.8", "Help.", "float", "default")
     policies = ("auto", "off")
     policy = SettingInForce("policy", "auto", "Help.", "choice", "default", policies)
-    answer = known(settings_list(agent, lambda _agent: [share, policy]))
+    answer = known(settings_list(agent, [share, policy]))
     assert (answer["provider"], answer["model"]) == ("openai", "openai:gpt-5")
     assert [row["name"] for row in answer["settings"]] == ["window_share", "policy"]
     assert answer["settings"][1]["choices"] == ["auto", "off"]

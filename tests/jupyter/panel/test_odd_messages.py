@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from panel_protocol import FROM_VIEWS
+from panel_views import Replying
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import ChatEvent, CommandReplied
@@ -50,7 +51,7 @@ def reply(_agent: Agent, line: str, _stop: threading.Event) -> list[ChatEvent]:
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=6))
 def test_no_message_of_a_view_can_break_the_panel(messages: list[dict[Any, Any]]):
     provider = ScriptedProvider(*[says("Still here.")] * 50)
-    panel = ChatUI(Agent(provider), commands=reply)
+    panel = ChatUI(Agent(provider), commands=Replying(reply))
     try:
         for message in (*messages, *messages):  # twice: nothing has to come once
             panel.receive(message)

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 from notebook_desk import Desk
-from panel_views import Panel
+from panel_views import Panel, Replying
 
 from nbchat.agent.agent import Agent
+from nbchat.chat.live_changes import LiveSettings
 from nbchat.errors import ConfigError
 from nbchat.testing import ScriptedProvider
 
@@ -38,24 +39,27 @@ def test_suggestions_come_from_the_notebook():
     assert offered(values={"x": 1}) == []
 
 
-def test_a_typed_key_goes_to_the_chat_and_comes_back_nowhere():
-    used = []
+class Taking(LiveSettings):
+    """Takes keys for all providers but one, and notes them."""
 
-    def use(agent, kind, key):
+    def use_key(self, agent, kind, key):
         if kind == "local":
             raise ConfigError("local takes no key")
-        used.append((kind, key))
+        self.used = (kind, key)
         return "keyring"
 
-    panel = Panel(Agent(ScriptedProvider()), use_key=use)
-    assert panel.snapshot()["state"]["takes_keys"]
+
+def test_a_typed_key_goes_to_the_chat_and_comes_back_nowhere():
+    commands = Replying(lambda *_: ())
+    commands.live_settings = taking = Taking(commands.store)
+    panel = Panel(Agent(ScriptedProvider()), commands=commands)
     answer = panel.answer_to(type="use_key", provider="openai", key=KEY)
     assert answer == {
         "type": "key_used",
         "model": "scripted:model",
         "place": "keyring",
     }
-    assert used == [("openai", KEY)]
+    assert taking.used == ("openai", KEY)
     panel.sent.clear()
     refused = panel.answer_to(type="use_key", provider="local", key=KEY)
     assert refused == {"type": "refused", "reason": "local takes no key"}

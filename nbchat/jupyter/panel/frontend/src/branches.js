@@ -27,8 +27,7 @@ export class Branches {
   }
 
   ask() {
-    const { state } = this.panel;
-    if (!this.isDue || !state.has_branches || !state.has_sessions) return;
+    if (!this.isDue) return;
     this.isDue = false;
     this.token = newToken();
     this.panel.send({ type: "branches", token: this.token });

@@ -91,14 +91,10 @@ export class Menu {
     const { state, isGone } = this.panel;
     const { pins = [], phase, is_busy: isBusy, policy } = state;
     /** @type {Record<string, boolean>} */
-    const isHidden = { sessions: !state.has_sessions, new: !state.has_sessions };
-    isHidden.remove = !state.has_sessions;
-    isHidden.settings = !state.has_settings;
-    isHidden.policy = !policy;
-    isHidden.servers = !state.has_servers;
+    const isHidden = { policy: !policy };
     isHidden.side = !this.panel.beside.isOffered;
     const isNotebook = Boolean(this.panel.notebook.model); // Voila and pages have none
-    isHidden.transcript = !isNotebook || !state.takes_keys; // a chat of `%chat`
+    isHidden.transcript = !isNotebook;
     isHidden.cells = !isNotebook || state.offers_cells !== false;
     isHidden.noCells = !isNotebook || !state.offers_cells;
     /** @type {Record<string, boolean>} */

@@ -30,7 +30,6 @@ import { spokenText } from "./screen_reader.js";
  * @property {Partial<Protocol.Changes>} changes
  * @property {number} compacted
  * @property {number | null} newest
- * @property {boolean | undefined} branches
  */
 
 /** @type {Record<string, [string, string]>} */
@@ -143,7 +142,7 @@ export class Actions {
     const compacted = summary?.messages ?? 0;
     // Only an answer without a later message
     const newest = this.newest?.kind === "answer" ? this.newest.key : null;
-    const facts = { isBlocked, excluded, changes, compacted, newest, branches: state.has_branches };
+    const facts = { isBlocked, excluded, changes, compacted, newest };
     const by = JSON.stringify(facts);
     const rows = by === this.drawn ? this.fresh : [...this.rows.values()];
     this.drawn = by;
@@ -156,15 +155,15 @@ export class Actions {
 
   /** @param {Row} row @param {Context} context */
   drawRow({ key, position, kind, box, mark, item, buttons }, context) {
-    const { isBlocked, excluded, changes, compacted, branches, newest } = context;
+    const { isBlocked, excluded, changes, compacted, newest } = context;
     const isExcluded = excluded.has(position);
     const isSeen = position >= compacted;
     /** @type {Record<string, boolean | undefined>} */
     const shown = {
       copy: true,
       view: changes.edit === key,
-      edit: branches,
-      regenerate: branches && key === newest,
+      edit: true,
+      regenerate: key === newest,
       pin: true,
       exclude: isSeen && !isExcluded,
       include: isSeen && isExcluded,

@@ -246,8 +246,7 @@ export class ModelDialog extends Dialog {
   }
 
   /** @param {Protocol.ModelProvider} provider */
-  keyRow({ kind, variable }) {
-    if (!this.panel.state.takes_keys) return tag("span", "nbc-choice-about", {}, `Set ${variable}`);
+  keyRow({ kind }) {
     const use = (/** @type {TypedKey} */ typed) => this.query({ type: "use_key", ...typed });
     return keyForm({ providerOf: () => kind, use }).form;
   }

@@ -92,8 +92,6 @@ export class Start {
 
   /** @param {Protocol.StartOptions} offered */
   keys({ providers }) {
-    const names = providers.map(({ variable }) => variable).join(", ");
-    if (!this.panel.state.takes_keys) return tag("p", "nbc-empty-hint", {}, `Set ${names} in the environment.`);
     const choices = providers.map(({ provider }) => option(provider, provider));
     const provider = tag("select", "", { "aria-label": "Provider" }, ...choices);
     provider.value = (this.panel.state.model ?? "").split(":")[0];
