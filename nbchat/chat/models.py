@@ -63,55 +63,61 @@ OPEN = ("ollama", "lmstudio", "vllm")
 """Servers that usually run on this machine and need no key."""
 
 
+MOST_MODELS = 5_000
+"""Names of one server that reach the page; the largest known one has 3,000."""
+
+
 @dataclass(frozen=True, slots=True)
-class KnownModel:
-    """A model, with its window and price as far as they're known."""
+class ModelRow:
+    """A model, with its window in tokens and dollars for a million tokens.
+
+    What is not known is None.
+    """
 
     name: str
     window: int | None
-    dollars: tuple[float, float] | None
-    """Dollars for a million input and output tokens."""
+    input_dollars: float | None
+    output_dollars: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class KnownProvider:
-    """A provider, with its key's place and the models of the price list."""
+class ModelProvider:
+    """A provider: where its key is, and the models of the price list."""
 
     kind: str
     name: str
     variable: str
     place: Place
     needs_key: bool
-    models: tuple[KnownModel, ...]
+    models: tuple[ModelRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ServerReport:
-    """The description that a server gives of itself."""
+class ServerModels:
+    """Models that a server lists; `problem` says in one line why there are none.
 
-    kind: str
+    `server` is the name of its software, or its host and port. `variable` names the
+    provider's key where a person may send that to the server.
+    """
+
+    provider: str
     address: str
     server: str
-    """Name of its software, or its host and port."""
-    models: tuple[KnownModel, ...] = ()
-    problem: str = ""
-    wants_key: bool = False
-    variable: str = ""
-    """The variable with the provider's key, if that can be sent to this server."""
-    place: Place = "none"
+    models: tuple[ModelRow, ...]
+    problem: str
+    wants_key: bool
+    variable: str
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
-class TestReport:
-    """How a model answered one short request."""
+class ModelTested:
+    """How a model answered one short request; `seconds` are until the first words."""
 
-    __test__ = False  # it is no test of pytest
-
+    model: str
     seconds: float
-    """Seconds until the first words."""
     tokens_per_second: float | None
     calls_tools: bool
-    model: str
 
 
 class Models:
@@ -131,7 +137,7 @@ class Models:
         """The model that the person chose for new chats; empty without one."""
         return model_for_new_chats()
 
-    def providers(self) -> list[KnownProvider]:
+    def providers(self) -> list[ModelProvider]:
         """Providers that take a key, those with one first, then local servers."""
         found = [self._provider(kind) for kind in KEY_VARIABLES]
         return sorted(
@@ -152,7 +158,7 @@ class Models:
 
     def served(
         self, kind: str, typed: str, key: str = "", *, sends_key: bool = False
-    ) -> ServerReport:
+    ) -> ServerModels:
         """Ask a server for its models; a fault is one line of the report.
 
         The address counts as typed by the person. `key` is kept for it; with
@@ -171,7 +177,7 @@ class Models:
         listing = listed(lambda: self._any_of(kind, address))
         return self._reported(kind, address, listing)
 
-    def test(self, name: str, address: str) -> TestReport:
+    def test(self, name: str, address: str) -> ModelTested:
         """Send one short request; raises NbchatError with why it failed."""
         provider = self._connected(name, address)
         try:
@@ -219,11 +225,11 @@ class Models:
         known = (*config.keys.addresses, config.base_url)
         return next((n for n in known if n and without_login(n) == address), address)
 
-    def _provider(self, kind: str) -> KnownProvider:
+    def _provider(self, kind: str) -> ModelProvider:
         service = next(each for each in SERVICES if each.kind == kind)
         names = chat_models(kind) if kind not in (*OPEN, "openrouter") else []
         names = [name for name in names if name.startswith(kind)] or names
-        return KnownProvider(
+        return ModelProvider(
             kind,
             PRODUCTS.get(kind, kind),
             KEY_VARIABLES[kind],
@@ -244,11 +250,12 @@ class Models:
         """A provider of a server, to list its models; any model name will do."""
         return connected(self._live.config, f"{kind}:any", base_url=address)
 
-    def _reported(self, kind: str, address: str, listing: Listing) -> ServerReport:
+    def _reported(self, kind: str, address: str, listing: Listing) -> ServerModels:
         keys, where = self._live.config.keys, server_of(address) or PRODUCTS[kind]
         if listing.is_alive():
             problem = f"{where} didn't list its models within {LIST_SECONDS:.0f} s."
-            return ServerReport(kind, without_login(address), where, problem=problem)
+            shown = without_login(address)
+            return ServerModels(kind, shown, where, (), problem, False, "", "none")
         fault, served = listing.fault, listing.served
         if kind == "openai" and {each.owner for each in served} == {MESSAGES_OWNER}:
             kind, address = "anthropic", address.removesuffix("/v1")
@@ -261,11 +268,13 @@ class Models:
             problem = f"{where} doesn't answer as a model server. Check the address."
         if not (served or fault):
             problem = f"{where} lists no models. Enter the name of one."
-        return ServerReport(
+        return ServerModels(
             kind,
             without_login(address),
             server_named_by(served) or where,
-            tuple(map(partial(_served, kind, is_own=bool(address)), served)),
+            tuple(
+                map(partial(_served, kind, is_own=bool(address)), served[:MOST_MODELS])
+            ),
             problem,
             wants_key,
             KEY_VARIABLES.get(kind, "") if is_withheld else "",
@@ -289,22 +298,24 @@ def whole_address(typed: str, kind: str = "openai") -> str:
     return typed.rstrip("/") + ("/v1" if is_bare and kind != "anthropic" else "")
 
 
-def _known(name: str) -> KnownModel:
+def _known(name: str) -> ModelRow:
     """The details of a provider's model in the price list."""
     kind, _, model = name.partition(":")
     info = model_info(model, provider=service_of(kind, model).price_list or None)
-    dollars = (info.prices.input, info.prices.output) if info.prices else None
-    return KnownModel(name, info.window, dollars)
+    dollars = (info.prices.input, info.prices.output) if info.prices else (None, None)
+    return ModelRow(name, info.window, *dollars)
 
 
-def _served(kind: str, served: ServedModel, *, is_own: bool) -> KnownModel:
+def _served(kind: str, served: ServedModel, *, is_own: bool) -> ModelRow:
     """The details of a model that a server lists; a private server's has no price."""
     known = _known(f"{kind}:{served.name.removeprefix(f'{kind}:')}")
-    known = replace(known, window=served.window or known.window)
-    return replace(known, dollars=None) if is_own else known
+    window = served.window or known.window
+    if is_own:
+        return ModelRow(known.name, window, None, None)
+    return replace(known, window=window)
 
 
-def _tested(provider: Provider, *, with_tool: bool) -> TestReport:
+def _tested(provider: Provider, *, with_tool: bool) -> ModelTested:
     stop = threading.Event()
     limit = threading.Timer(TEST_SECONDS, stop.set)
     limit.daemon = True
@@ -334,8 +345,8 @@ def report() -> str:
     return "done"
 
 
-def _measured(reply: Reply, began: float, first: float) -> TestReport:
+def _measured(reply: Reply, began: float, first: float) -> ModelTested:
     spent, tokens = time.monotonic() - first, reply.usage.output_tokens
     is_measurable = spent > 0.05 and tokens > 1  # noqa: PLR2004  # else it is noise
     speed = tokens / spent if is_measurable else None
-    return TestReport(first - began, speed, bool(reply.calls), reply.model)
+    return ModelTested(reply.model, first - began, speed, bool(reply.calls))

@@ -46,8 +46,8 @@ class SettingInForce:
     kind: Kind
     origin: str
     """Where the value comes from."""
-    choices: tuple[str, ...] = ()
-    scope: str | None = None
+    choices: tuple[str, ...]
+    scope: str | None
     """The scope of the value: a model, a provider, "session" or "" (all models); None
     if it is not stored."""
 

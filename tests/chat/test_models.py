@@ -58,7 +58,7 @@ def test_a_server_is_described_by_what_it_says(server, store):
     _, models = chat(store)
     found = models.served("openai", server.address.removeprefix("http://"))
     assert (found.server, found.problem, found.wants_key) == ("vLLM", "", False)
-    assert [(each.name, each.window, each.dollars) for each in found.models] == [
+    assert [(each.name, each.window, each.input_dollars) for each in found.models] == [
         ("openai:gpt-oss:20b", 16_384, None),
         ("openai:qwen3:8b", 16_384, None),
     ]
@@ -229,4 +229,4 @@ def test_providers_are_listed_with_the_place_of_their_key_and_prices(
     assert {each.kind for each in others} >= {"anthropic", "openai", "ollama", "vllm"}
     priced = {each.name: each for each in first.models}["gemini:gemini-2.5-flash"]
     assert priced.window
-    assert priced.dollars
+    assert priced.input_dollars

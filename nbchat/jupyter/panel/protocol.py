@@ -6,6 +6,8 @@ pairs in an annotation are JSON Schema keywords; a field with a default may be a
 
     python -m nbchat.jupyter.panel.protocol_schema
 
+What other folders describe already, such as a setting, is sent as they do.
+
 First what a view sends, then the kernel's answers, then the panel's state and what
 changes it, which the view model makes as JSON values.
 
@@ -20,10 +22,12 @@ from functools import cache
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+from nbchat.chat.models import ModelProvider, ModelTested, ServerModels
 from nbchat.compaction.triggers.context_breakdown import PartName
 from nbchat.config.api_keys import Place
-from nbchat.config.settings import Kind as SettingKind
 from nbchat.rendering.plain_text import displayable
+from nbchat.storage.branches import Switch
+from nbchat.storage.saved_settings import SettingInForce
 
 Amount = Annotated[int, ("minimum", 0)]
 """A count, a position in the transcript, or the key of an item."""
@@ -498,6 +502,9 @@ class Answer:
     """Answers a question; it is sent with the token of the question."""
 
 
+AnyAnswer = Answer | ModelTested | ServerModels
+
+
 @dataclass(frozen=True, slots=True)
 class Refused(Answer):
     """A question could not be answered, and why."""
@@ -626,23 +633,10 @@ class MemoryView(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """A setting; `scope` is that of its saved value, null without one."""
-
-    name: str
-    value: str
-    help: str
-    kind: SettingKind
-    origin: str
-    choices: tuple[str, ...]
-    scope: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class SettingsList(Answer):
     """The settings, and the provider and model a change can be limited to."""
 
-    settings: tuple[Setting, ...]
+    settings: tuple[SettingInForce, ...]
     provider: str
     model: str
 
@@ -666,28 +660,6 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRow:
-    """A model, with its window in tokens and dollars for a million tokens."""
-
-    name: str
-    window: Amount | None
-    input_dollars: float | None
-    output_dollars: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class ModelProvider:
-    """A provider: where its key is, and the models of the price list."""
-
-    kind: str
-    name: str
-    variable: str
-    place: Place
-    needs_key: bool
-    models: tuple[ModelRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ModelsPage(Answer):
     """The chat's model, and all that can be chosen.
 
@@ -705,33 +677,6 @@ class ModelsPage(Answer):
     is_locked: bool
     providers: tuple[ModelProvider, ...]
     trial: Trial
-
-
-@dataclass(frozen=True, slots=True)
-class ServerModels(Answer):
-    """Models that a server lists; `problem` says in one line why there are none.
-
-    `variable` names the provider's key where a person may send that to the server.
-    """
-
-    provider: str
-    address: str
-    server: str
-    models: tuple[ModelRow, ...]
-    problem: str
-    wants_key: bool
-    variable: str
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class ModelTested(Answer):
-    """How a model answered one short request."""
-
-    model: str
-    seconds: float
-    tokens_per_second: float | None
-    calls_tools: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -803,19 +748,6 @@ class SessionText(Answer):
     """A session as `nbchat export` writes it in Markdown."""
 
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """A message with several versions; this session has version `number`, from 1.
-
-    `position` is that of the message, or of the first of its attachments; `sessions`
-    are a session with each version.
-    """
-
-    position: Amount
-    number: Amount
-    sessions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -1324,7 +1256,7 @@ def _required(kind: Any) -> frozenset[str]:
     return frozenset(each.name for each in fields(kind) if each.default is MISSING)
 
 
-def as_message(answer: Answer, token: str) -> dict[str, Any]:
+def as_message(answer: AnyAnswer, token: str) -> dict[str, Any]:
     """An answer as it is sent; all of its text can be encoded."""
     content: dict[str, Any] = _encodable(answer)
     return {"type": name_of(type(answer)), "token": token, **content}

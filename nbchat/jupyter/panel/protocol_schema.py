@@ -6,7 +6,7 @@ The types of the front end and the tests read it.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -28,8 +28,8 @@ SCALARS: dict[Any, Schema] = {
 
 def schema() -> Schema:
     """The schema of all messages, with a definition for each class."""
-    classes = [each for each in vars(protocol).values() if _is_described(each)]
-    definitions = {protocol.name_of(each): _definition(each) for each in classes}
+    messages = (*_classes(protocol.KernelToView), *_classes(protocol.ViewToKernel))
+    definitions = {protocol.name_of(each): _definition(each) for each in messages}
     whole = definitions["state"]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -58,9 +58,14 @@ def text() -> str:
     return head.replace("{}", "{\n" + ",\n".join(lines) + "\n }") + "\n"
 
 
-def _is_described(value: object) -> bool:
-    is_base = value in (protocol.Question, protocol.Answer)
-    return isinstance(value, type) and is_dataclass(value) and not is_base
+def _classes(hint: Any) -> Iterator[type]:
+    """The classes in a type, and those in their fields."""
+    kinds = get_args(hint)
+    if is_dataclass(hint):
+        yield hint  # type: ignore[misc]  # a class, not an object
+        kinds = tuple(get_type_hints(hint).values())
+    for kind in kinds:
+        yield from _classes(kind)
 
 
 def _definition(kind: Any) -> Schema:
@@ -68,7 +73,7 @@ def _definition(kind: Any) -> Schema:
     hints = get_type_hints(kind, include_extras=True)
     named = {each.name: _field(hints[each.name]) for each in fields(kind)}
     required = [each.name for each in fields(kind) if each.default is MISSING]
-    if issubclass(kind, protocol.Answer):
+    if issubclass(kind, protocol.AnyAnswer):
         named = {"token": _field(protocol.Token), **named}
         required = ["token", *required]
     tag = _tag(kind)

@@ -22,7 +22,7 @@ from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.attachments.short_repr import comes_from
 from nbchat.chat.commands import Commands
 from nbchat.chat.live_changes import LiveSettings
-from nbchat.chat.models import KnownModel, KnownProvider, Models
+from nbchat.chat.models import Models
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.summarizer.reply_validation import is_marked
 from nbchat.compaction.summary_format import summary_facts, summary_text
@@ -79,7 +79,7 @@ class Queries:
     """Shows what a question has changed of the agent."""
     notebook: "NotebookContext | None" = None
 
-    def answer(self, agent: Agent, question: protocol.Question) -> protocol.Answer:
+    def answer(self, agent: Agent, question: protocol.Question) -> protocol.AnyAnswer:
         """The answer to a question; raises NbchatError where there is none."""
         found = ANSWERS[type(question)](self, agent, question)
         if isinstance(found, protocol.KeyUsed | protocol.ModelChosen):
@@ -107,7 +107,7 @@ class Queries:
         return Models(self.settings)
 
 
-ANSWERS: dict[type, Callable[[Queries, Agent, Any], protocol.Answer]] = {
+ANSWERS: dict[type, Callable[[Queries, Agent, Any], protocol.AnyAnswer]] = {
     protocol.Plan: lambda _, agent, q: compaction_plan(agent, q.keep, q.upto),
     protocol.Context: lambda _, agent, _q: context_parts(agent),
     protocol.Summary: lambda _, agent, _q: current_summary(agent),
@@ -147,8 +147,10 @@ ANSWERS: dict[type, Callable[[Queries, Agent, Any], protocol.Answer]] = {
     ),
     protocol.SendKey: lambda its, agent, _q: key_sent(agent, its.settings),
     protocol.Models: lambda its, agent, _q: models_page(agent, its.models, trial()),
-    protocol.AskServer: lambda its, _, q: server_models(its.models, q),
-    protocol.TestModel: lambda its, _, q: model_tested(its.models, q),
+    protocol.AskServer: lambda its, _, q: its.models.served(
+        q.provider, q.address, q.key, sends_key=q.sends_key
+    ),
+    protocol.TestModel: lambda its, _, q: its.models.test(q.model, q.address),
     protocol.ChooseModel: lambda its, agent, q: model_chosen(agent, its.models, q),
     protocol.ForgetModel: lambda its, _, _q: protocol.ModelChosen(its.models.forget()),
 }
@@ -176,7 +178,7 @@ def _answer(
     question: protocol.Question,
     send: Send,
 ) -> None:
-    answer: protocol.Answer
+    answer: protocol.AnyAnswer
     try:
         answer = queries.answer(agent(), question)
     except NbchatError as error:
@@ -214,8 +216,9 @@ def settings_list(
 ) -> protocol.SettingsList:
     """The settings, and the names of the scopes a change can have."""
     model = agent.provider.name
-    shown = tuple(_as(protocol.Setting, each) for each in listed)
-    return protocol.SettingsList(shown, provider=model.partition(":")[0], model=model)
+    return protocol.SettingsList(
+        tuple(listed), provider=model.partition(":")[0], model=model
+    )
 
 
 def servers_list(servers: Iterable[ServerState]) -> protocol.ServersList:
@@ -345,10 +348,6 @@ def _size(frame: Any) -> str:
     return f"{rows:,} x {columns:,}"
 
 
-MOST_MODELS = 5_000
-"""Names of one server that reach the page; the largest known one has 3,000."""
-
-
 def models_page(
     agent: Agent, models: Models, trial: protocol.Trial
 ) -> protocol.ModelsPage:
@@ -363,23 +362,9 @@ def models_page(
         window=info.window,
         is_assumed=info.is_assumed,
         is_locked=models.is_locked,
-        providers=tuple(map(_provider, models.providers())),
+        providers=tuple(models.providers()),
         trial=trial,
     )
-
-
-def server_models(models: Models, asked: protocol.AskServer) -> protocol.ServerModels:
-    """Models that a server lists."""
-    found = models.served(
-        asked.provider, asked.address, asked.key, sends_key=asked.sends_key
-    )
-    rows = tuple(map(_model_row, found.models[:MOST_MODELS]))
-    return _as(protocol.ServerModels, found, provider=found.kind, models=rows)
-
-
-def model_tested(models: Models, asked: protocol.TestModel) -> protocol.ModelTested:
-    """How a model answered one short request."""
-    return _as(protocol.ModelTested, models.test(asked.model, asked.address))
 
 
 def key_used(agent: Agent, place: Place) -> protocol.KeyUsed:
@@ -405,15 +390,6 @@ def model_chosen(
         unlisted=chosen.unlisted,
     )
     return protocol.ModelChosen(text)
-
-
-def _provider(known: KnownProvider) -> protocol.ModelProvider:
-    models = tuple(map(_model_row, known.models))
-    return _as(protocol.ModelProvider, known, models=models)
-
-
-def _model_row(known: KnownModel) -> protocol.ModelRow:
-    return protocol.ModelRow(known.name, known.window, *known.dollars or (None, None))
 
 
 SEARCHED_TOGETHER = 50
@@ -690,11 +666,7 @@ def branch_switches(session: Session, store: SessionStore) -> protocol.BranchSwi
     """The messages that have several versions, each in a branch."""
     current = session.session_id
     found = switches(store.family(current), current) if current else ()
-    shown = (
-        protocol.Switch(each.position, each.number, tuple(each.sessions))
-        for each in found
-    )
-    return protocol.BranchSwitches(tuple(shown))
+    return protocol.BranchSwitches(found)
 
 
 def session_text(

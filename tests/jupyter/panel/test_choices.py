@@ -20,9 +20,11 @@ from nbchat.testing import ScriptedProvider
 
 def test_settings_are_listed_with_the_scopes_of_the_model() -> None:
     agent = Agent(ScriptedProvider(name="openai:gpt-5"))
-    share = SettingInForce("window_share", "0.8", "Help.", "float", "default")
+    share = SettingInForce("window_share", "0.8", "Help.", "float", "default", (), None)
     policies = ("auto", "off")
-    policy = SettingInForce("policy", "auto", "Help.", "choice", "default", policies)
+    policy = SettingInForce(
+        "policy", "auto", "Help.", "choice", "default", policies, None
+    )
     answer = known(settings_list(agent, [share, policy]))
     assert (answer["provider"], answer["model"]) == ("openai", "openai:gpt-5")
     assert [row["name"] for row in answer["settings"]] == ["window_share", "policy"]

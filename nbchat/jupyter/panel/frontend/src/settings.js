@@ -108,7 +108,7 @@ export class SettingsDialog extends Dialog {
     this.scope.selectedIndex = chosen;
   }
 
-  /** @param {Protocol.Setting[]} settings */
+  /** @param {Protocol.SettingInForce[]} settings */
   addGroups(settings) {
     const known = new Map(settings.map((setting) => [setting.name, setting]));
     const named = Object.values(GROUPS).flatMap((group) => Object.keys(group));
@@ -119,7 +119,7 @@ export class SettingsDialog extends Dialog {
     this.addGroup(ADVANCED, rest, known);
   }
 
-  /** @param {string} title @param {string[]} names @param {Map<string, Protocol.Setting>} known */
+  /** @param {string} title @param {string[]} names @param {Map<string, Protocol.SettingInForce>} known */
   addGroup(title, names, known) {
     const found = names.map((name) => known.get(name)).filter((setting) => setting !== undefined);
     const rows = found.map((setting) => this.addRow(setting));
@@ -144,7 +144,7 @@ export class SettingsDialog extends Dialog {
     this.tell(isNothing ? "No setting contains these words." : "");
   }
 
-  /** @param {Protocol.Setting} setting */
+  /** @param {Protocol.SettingInForce} setting */
   addRow(setting) {
     const row = new SettingRow(setting, () => this.send(row, "default", row.setFor));
     this.rows.set(setting.name, row);
@@ -198,7 +198,7 @@ export function labelOf(name) {
 
 /** A help says behind "None:" what an empty field means: the field shows it.
  * @param {string} help
- * @param {Protocol.Setting["kind"]} kind
+ * @param {Protocol.SettingInForce["kind"]} kind
  */
 export function helpOf(help, kind) {
   if (kind === "choice") return [help.replace("None:", "Default:"), ""];
@@ -216,7 +216,7 @@ function wordOf(name) {
 /** What a setting does now, in words
  * @param {string} value
  * @param {string} meaning of an empty field
- * @param {Protocol.Setting["kind"]} kind
+ * @param {Protocol.SettingInForce["kind"]} kind
  */
 export function nowOf(value, meaning, kind) {
   if (kind === "bool") return TRUE.has(value.toLowerCase()) ? "on" : "off";
@@ -227,7 +227,7 @@ export function nowOf(value, meaning, kind) {
 }
 
 class SettingRow {
-  /** @param {Protocol.Setting} setting @param {() => void} reset */
+  /** @param {Protocol.SettingInForce} setting @param {() => void} reset */
   constructor(setting, reset) {
     this.kind = setting.kind;
     this.name = setting.name;
@@ -260,7 +260,7 @@ class SettingRow {
     this.known = this.value;
   }
 
-  /** @param {Protocol.Setting} setting */
+  /** @param {Protocol.SettingInForce} setting */
   update({ value, origin, help, scope }) {
     this.setFor = scope;
     this.back.hidden = scope === null;
@@ -282,7 +282,7 @@ class SettingRow {
   }
 }
 
-/** @param {Protocol.Setting} setting */
+/** @param {Protocol.SettingInForce} setting */
 function settingInput({ kind, choices }) {
   if (kind === "choice") {
     const select = tag("select");
