@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 from uuid import uuid4
@@ -190,10 +191,9 @@ class AcpAgent:
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
         """The stored sessions, the newest first, some at a time."""
-        every = await asyncio.to_thread(self._store.sessions)
-        start = int(cursor) if cursor and cursor.isdigit() else 0
-        found = every[start : start + SESSIONS_LISTED]
-        is_rest = start + len(found) < len(every)
+        page = partial(self._store.sessions, before=cursor or "")
+        found = await asyncio.to_thread(page, limit=SESSIONS_LISTED + 1)
+        is_rest = len(found) > SESSIONS_LISTED
         rows = [
             schema.SessionInfo(
                 session_id=info.id,
@@ -201,11 +201,10 @@ class AcpAgent:
                 title=info.title,
                 updated_at=info.used_at,
             )
-            for info in found
+            for info in found[:SESSIONS_LISTED]
         ]
         return schema.ListSessionsResponse(
-            sessions=rows,
-            next_cursor=str(start + len(found)) if is_rest else None,
+            sessions=rows, next_cursor=rows[-1].session_id if is_rest else None
         )
 
     async def fork_session(

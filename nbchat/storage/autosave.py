@@ -83,14 +83,14 @@ LOG_WRITTEN_AGAIN = SavingFailed(
 )
 
 
-def save_session(
-    store: SessionStore, session: Session, origin: Origin | None = None
-) -> None:
+def save_session(store: SessionStore, session: Session) -> None:
     """Save a whole session that is in no store yet; raises StoreError.
 
     A session without entries is not saved.
     """
-    Progress(store, session, origin or Origin(), is_saved=False).save_new()
+    progress = Progress(store, session, Origin(), is_saved=False)
+    progress.note_all()
+    progress.save_pending()
 
 
 class Autosave:
@@ -291,11 +291,6 @@ class Progress:
     def note_draft(self, text: str) -> None:
         """Note the part of an answer that has arrived."""
         self._draft.append((len(self._session.transcript), text))
-
-    def save_new(self) -> None:
-        """Save a session at once, in few transactions."""
-        self.note_all()
-        self.save_pending()
 
     def save_pending(self) -> None:
         """Save what was noted; raises StoreError."""

@@ -54,12 +54,8 @@ _is_patient: ContextVar[bool] = ContextVar("is_patient", default=False)
 
 
 def announce(connection: sa.Connection, setting: str, value: str) -> None:
-    """Name an owner or a shared copy to row level security, for this transaction.
-
-    Other databases have none, and nothing is done.
-    """
-    if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.set_config(setting, value, True)))
+    """Name an owner or a shared copy to row level security, for this transaction."""
+    connection.execute(sa.select(sa.func.set_config(setting, value, True)))
 
 
 def rls_statements(*, by_role: bool = False) -> list[str]:

@@ -8,6 +8,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,51 +102,32 @@ def _redact_session(
         [(rows[index].number, mine.owner, after[index]) for index in changed],
     )
     _redact_snapshots(connection, mine, stored_id, (before, after), remove)
-    _redact_texts(connection, mine, stored_id, remove)
-    _redact_cells(connection, mine, stored_id, remove)
-    _redact_settings(connection, mine, _scope_of(stored_id), remove)
+    _redact_others(connection, mine, stored_id, remove)
     purge_index(connection)
     return len(changed)
 
 
-def _redact_texts(
+def _redact_others(
     connection: sa.Connection, mine: OwnedRows, stored_id: str, remove: Remover
 ) -> None:
-    """Remove a text from a session's draft, shared copies and title."""
-    for column, is_its_own in (
-        (drafts.c.content, drafts.c.session_id == stored_id),
-        (shares.c.content_json, shares.c.session_id == stored_id),
-        (sessions.c.title, sessions.c.id == stored_id),
+    """Remove a text from a session's draft, shared copies, title, settings and cells.
+
+    The cells are those kept to undo what the model changed.
+    """
+    as_json = partial(_redacted_json, remove=remove)
+    scope = _scope_of(stored_id)
+    for column, is_its_own, without in (
+        (drafts.c.content, drafts.c.session_id == stored_id, remove),
+        (shares.c.content_json, shares.c.session_id == stored_id, remove),
+        (sessions.c.title, sessions.c.id == stored_id, remove),
+        (settings.c.value_json, settings.c.scope == scope, as_json),
+        (cell_changes.c.content_json, cell_changes.c.session_id == stored_id, as_json),
     ):
         query = mine.select(column.table, column).where(is_its_own)
-        for (content,) in connection.execute(query).all():
-            values = {column.name: storable(remove(restored(content)))}
+        for content in connection.scalars(query).all():
+            values = {column.name: storable(without(restored(content)))}
             change = mine.update(column.table).where(is_its_own, column == content)
             connection.execute(change.values(values))
-
-
-def _redact_settings(
-    connection: sa.Connection, mine: OwnedRows, scope: str, remove: Remover
-) -> None:
-    """Remove a text from the settings that are saved for one session."""
-    columns = settings.c
-    query = mine.select(settings).where(columns.scope == scope)
-    for row in connection.execute(query).all():
-        value = _redacted_json(row.value_json, remove)
-        change = mine.update(settings).where(columns.number == row.number)
-        connection.execute(change.values(value_json=value))
-
-
-def _redact_cells(
-    connection: sa.Connection, mine: OwnedRows, stored_id: str, remove: Remover
-) -> None:
-    """Remove a text from cells that are kept to undo what the model changed."""
-    columns = cell_changes.c
-    query = mine.select(cell_changes).where(columns.session_id == stored_id)
-    for row in connection.execute(query).all():
-        value = _redacted_json(restored(row.content_json), remove)
-        change = mine.update(cell_changes).where(columns.number == row.number)
-        connection.execute(change.values(content_json=storable(value)))
 
 
 def _redacted_json(text: str, remove: Remover) -> str:

@@ -30,7 +30,6 @@ from nbchat.conversation.entries import (
 from nbchat.conversation.session import ROLES, Ancestors, Session, title_of
 from nbchat.errors import StoreError
 from nbchat.providers.tokens import TOKEN_BYTES, most_tokens_of
-from nbchat.storage.postgresql import OWNER_SETTING, announce
 from nbchat.storage.schema import TOKENS
 
 MOST_GAPS = 1_000
@@ -105,10 +104,6 @@ class OwnedRows:
     def has(self, table: sa.Table) -> sa.ColumnElement[bool]:
         """A condition: the row is the owner's."""
         return table.c.owner == sa.literal(self.owner)
-
-    def announce(self, connection: sa.Connection) -> None:
-        """Name the owner to PostgreSQL's row level security, for this transaction."""
-        announce(connection, OWNER_SETTING, self.owner)
 
 
 def compaction_json(session_id: str, compaction: Compaction) -> dict[str, Any]:

@@ -57,7 +57,6 @@ Message = tuple[int, str, Entry]
 def found_sessions(
     connection: sa.Connection,
     mine: OwnedRows,
-    condition: sa.ColumnElement[bool],
     query: str,
 ) -> list[SessionInfo]:
     """Sessions with a match, the best first, each with a snippet."""
@@ -70,9 +69,9 @@ def found_sessions(
         best.setdefault(row.session_id, row)
     if not best:
         found = _containing(connection, mine, query)
-        return listed(connection, mine, condition & sessions.c.id.in_(found))
+        return listed(connection, mine, found)
     order = {stored_id: place for place, stored_id in enumerate(best)}
-    infos = listed(connection, mine, condition & sessions.c.id.in_([*best]))
+    infos = listed(connection, mine, [*best])
     infos.sort(key=lambda info: order[storable(info.id)])
     entries = (readable_entry(best[storable(info.id)]) for info in infos)
     return [
@@ -84,15 +83,17 @@ def found_sessions(
 def listed(
     connection: sa.Connection,
     mine: OwnedRows,
-    condition: sa.ColumnElement[bool],
+    only: Sequence[str] | None = None,
     *,
     limit: int | None = None,
     before: str = "",
 ) -> list[SessionInfo]:
-    """Sessions that meet a condition, the last used first; those after `before`."""
+    """Sessions, or some of them by id, the last used first; those after `before`."""
     columns = sessions.c
     order = (columns.used_at.desc(), columns.id)
-    query = mine.select(sessions).where(condition).order_by(*order).limit(limit)
+    query = mine.select(sessions).order_by(*order).limit(limit)
+    if only is not None:
+        query = query.where(columns.id.in_(only))
     if before:
         its_time = mine.select(sessions, columns.used_at)
         used_at = connection.scalar(its_time.where(columns.id == storable(before)))

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import islice, takewhile
 from typing import Any, Literal
 
@@ -43,7 +42,12 @@ from nbchat.storage.database import (
     default_file,
     open_database,
 )
-from nbchat.storage.postgresql import SHARE_SETTING, announce, rls_statements
+from nbchat.storage.postgresql import (
+    OWNER_SETTING,
+    SHARE_SETTING,
+    announce,
+    rls_statements,
+)
 from nbchat.storage.redaction import (
     Redacted,
     delete_results,
@@ -216,12 +220,11 @@ class SessionStore:
     def sessions(
         self,
         *,
-        notebook: str | None = None,
         query: str = "",
         limit: int | None = None,
         before: str = "",
     ) -> list[SessionInfo]:
-        """List the sessions of a notebook or of all, the last used first.
+        """List the sessions, the last used first.
 
         At most `limit` of them, beginning after the session whose id is `before`, which
         was used later.
@@ -230,15 +233,10 @@ class SessionStore:
         each with a `snippet`. If there are none, those that contain the query inside a
         word, ignoring case. A session's title is the beginning of its first message.
         """
-        condition: sa.ColumnElement[bool] = sa.true()
-        if notebook is not None:
-            condition = sessions.c.notebook == storable(notebook)
         with self._connection(writes=False) as connection:
             if not (query := query.strip()):
-                page = partial(listed, limit=limit, before=before)
-                return page(connection, self._mine, condition)
-            found = found_sessions(connection, self._mine, condition, query)
-            return found[:limit]
+                return listed(connection, self._mine, limit=limit, before=before)
+            return found_sessions(connection, self._mine, query)[:limit]
 
     def newest(
         self, origin: Origin, is_there: Callable[[str], bool] = lambda _path: False
@@ -531,7 +529,8 @@ class SessionStore:
         key = _hash(token)
         query = sa.select(shares.c.content_json).where(shares.c.token_hash == key)
         with self._connection(writes=False) as connection:
-            announce(connection, SHARE_SETTING, key)
+            if connection.dialect.name == "postgresql":
+                announce(connection, SHARE_SETTING, key)
             found = connection.scalar(query)
         if found is None:
             raise SessionNotFound("No shared session has this link.")
@@ -655,7 +654,8 @@ class SessionStore:
             with self._database.engine.begin() as connection:
                 if writes:
                     begin_writing(connection)
-                self._mine.announce(connection)
+                if connection.dialect.name == "postgresql":
+                    announce(connection, OWNER_SETTING, self._mine.owner)
                 yield connection
         except IntegrityError as error:
             raise SessionTaken(TAKEN) from error

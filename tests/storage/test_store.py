@@ -701,7 +701,7 @@ def test_any_text_is_stored_in_every_column_and_loaded(store):
     session.newest_snapshot = store.add_compaction(session, record)
     store.add_pins(session, (ODD,), kind="pin")
     store.set_setting(ODD, ODD, ODD)
-    (info,) = store.sessions(notebook=ODD)
+    (info,) = store.sessions()
     assert (info.id, info.notebook, info.model) == (ODD, ODD, ODD)
     loaded = store.load(ODD)
     assert loaded.transcript == session.transcript
@@ -726,7 +726,7 @@ def test_a_part_of_a_word_is_looked_for_in_the_newest_messages_only(store):
 def test_a_session_id_with_odd_characters_is_not_found(store):
     with pytest.raises(SessionNotFound):
         store.load("\udcff")
-    assert store.sessions(notebook="\udcff") == []
+    assert store.newest(Origin("\udcff")) is None
 
 
 def test_odd_names_of_notebook_and_model_lose_no_message(store, monkeypatch):

@@ -24,7 +24,12 @@ from typing import Any
 from nbchat.chat.attachments.attachments import part_of
 from nbchat.chat.attachments.failures import Failure, Frame
 from nbchat.chat.attachments.mentions import is_file_in
-from nbchat.chat.attachments.short_repr import attributes_of, cell, comes_from
+from nbchat.chat.attachments.short_repr import (
+    attributes_of,
+    cell,
+    comes_from,
+    is_frame,
+)
 from nbchat.chat.attachments.table_preview import table_lines
 from nbchat.chat.attachments.text_decoding import decoded
 from nbchat.chat.attachments.value_preview import describe_value
@@ -369,15 +374,10 @@ def _part(text: str, values: Values) -> object | None:
 
 def _columns_in(value: object, texts: Iterable[str]) -> Iterator[str]:
     """The columns of a table that a line names."""
-    if _is_frame(value):
+    if is_frame(value):
         known = list(islice(value.columns, 1_000))  # type: ignore[attr-defined]
         named = dict.fromkeys(each for each in texts if each in known)
         yield from (each for each in named if known.count(each) == 1)
-
-
-def _is_frame(value: object) -> bool:
-    kind = type(value)
-    return kind.__name__ == "DataFrame" and comes_from(kind, "pandas", "polars")
 
 
 def _node(frame: Frame) -> ast.AST | None:
@@ -433,7 +433,7 @@ def _described(name: str, value: object, of: object) -> str:
         return ""
     if of is not None and is_secret_name(name.partition("[")[2].strip("]'")):
         return f"- {name}: {type_name(type(value))}, {HIDDEN}"
-    if not _is_frame(value) and not is_secret_name(base):
+    if not is_frame(value) and not is_secret_name(base):
         if (table := table_lines(value)) is not None:
             return f"- {name}: {_column(value, table)}"
         if comes_from(type(value), "numpy"):
@@ -480,7 +480,7 @@ def _names_in(value: object, *, is_attribute: bool) -> list[str]:
     names: list[str] = []
     if type(value) is dict:
         names += _texts(islice(value, 1_000))
-    elif _is_frame(value):
+    elif is_frame(value):
         names += _texts(islice(value.columns, 1_000))  # type: ignore[attr-defined]
     elif table_lines(value) is not None and hasattr(value, "index"):
         names += _texts(islice(value.index, 1_000))

@@ -109,9 +109,7 @@ def _parsed(error: BaseException) -> Failure:
     return Failure("")
 
 
-def failure_in(
-    text: str, *, message: str = "", source: str = "", number: int = 0
-) -> Failure:
+def failure_in(text: str, *, source: str = "", number: int = 0) -> Failure:
     """The failure described by the text of a traceback.
 
     `source` is the cell that it stands below, whose last run has this `number`.
@@ -134,7 +132,7 @@ def failure_in(
     ]
     if source and not any(each.source for each in frames):
         frames.append(_with_source(Frame("cell", 0, is_own=True), source))
-    return Failure(message or _told_message(last), _from_own(frames), causes, parts)
+    return Failure(_told_message(last), _from_own(frames), causes, parts)
 
 
 def is_of(text: str, error: BaseException) -> bool:

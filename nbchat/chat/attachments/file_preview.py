@@ -23,6 +23,7 @@ from zipfile import BadZipFile, ZipFile
 from nbchat.chat.attachments.failures import without_colours
 from nbchat.chat.attachments.table_preview import frame_lines
 from nbchat.chat.attachments.text_decoding import decoded
+from nbchat.chat.attachments.value_preview import truncated
 from nbchat.errors import AttachmentError
 from nbchat.providers.tokens import TokenCounter
 
@@ -130,10 +131,8 @@ def _described_too(path: Path, text: str, *, is_whole: bool = False) -> FileText
     least = ASKED_TOKENS * 2  # a token has seldom fewer characters
     if len(text) < least or TokenCounter().count(text) < ASKED_TOKENS:
         return FileText(text, is_whole)
-    begins, ends = text[:HEAD_CHARACTERS], text[-TAIL_CHARACTERS:]
-    left_out = len(text) - len(begins) - len(ends)
-    lines = [_size(path), f"{text.count(chr(10)) + 1:,} lines", begins]
-    lines += [f"… {left_out:,} characters omitted …", ends]
+    shown = truncated(text, HEAD_CHARACTERS, TAIL_CHARACTERS)
+    lines = [_size(path), f"{text.count(chr(10)) + 1:,} lines", shown]
     return FileText(text, is_whole, description="\n".join(lines))
 
 
@@ -381,7 +380,11 @@ def _cell_text(number: int, cell: dict[str, Any]) -> str:
     shown = [head, _joined(cell.get("source", ""))]
     for output in cell.get("outputs", ()):
         text = _output_text(output)
-        shown += [f"output:\n{_shortened(text)}"] if text else []
+        shown += (
+            [f"output:\n{truncated(text, *[OUTPUT_CHARACTERS // 2] * 2)}"]
+            if text
+            else []
+        )
     return "\n".join(shown)
 
 
@@ -402,14 +405,6 @@ def _joined(text: Any) -> str:
     if isinstance(text, list):
         return "".join(map(str, text))
     return text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
-
-
-def _shortened(text: str) -> str:
-    missing = len(text) - OUTPUT_CHARACTERS
-    if missing <= 0:
-        return text
-    half = OUTPUT_CHARACTERS // 2
-    return f"{text[:half]}\n… {missing:,} characters omitted …\n{text[-half:]}"
 
 
 def _pdf(path: Path) -> FileText:
@@ -469,10 +464,7 @@ def _bounded(path: Path, text: str) -> FileText:
     """A text, or the beginning and the end of one that is too long."""
     if len(text) <= TEXT_BYTES:
         return _described_too(path, text)
-    begins, ends = text[: TEXT_BYTES - TAIL_CHARACTERS], text[-TAIL_CHARACTERS:]
-    return FileText(
-        f"{begins}\n… {len(text) - TEXT_BYTES:,} characters omitted …\n{ends}"
-    )
+    return FileText(truncated(text, TEXT_BYTES - TAIL_CHARACTERS, TAIL_CHARACTERS))
 
 
 def _check_unpacked(path: Path) -> None:

@@ -128,6 +128,12 @@ def comes_from(kind: type, *packages: str) -> bool:
     return is_named_so and getattr(sys.modules.get(module), name, None) is kind
 
 
+def is_frame(value: object) -> bool:
+    """True if this is a data frame of pandas or polars."""
+    kind = type(value)
+    return kind.__name__ == "DataFrame" and comes_from(kind, "pandas", "polars")
+
+
 def _on_one_line(text: str) -> str:
     return " ".join(text.split())
 

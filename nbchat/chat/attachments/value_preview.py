@@ -36,13 +36,14 @@ def describe_value(value: object, *, is_raw: bool = False) -> str:
         return type_name(type(value))
 
 
-def truncated(text: str) -> str:
-    """A text of at most about `TEXT_LIMIT` characters, without its middle."""
-    missing = len(text) - TEXT_LIMIT
+def truncated(
+    text: str, begins: int = TEXT_LIMIT * 3 // 4, ends: int = TEXT_LIMIT // 4
+) -> str:
+    """A text, or so many characters of its beginning and its end."""
+    missing = len(text) - begins - ends
     if missing <= 0:
         return text
-    begins, ends = text[: TEXT_LIMIT * 3 // 4], text[-(TEXT_LIMIT // 4) :]
-    return f"{begins}\n… {missing:,} characters omitted …\n{ends}"
+    return f"{text[:begins]}\n… {missing:,} characters omitted …\n{text[-ends:]}"
 
 
 def _never(_name: str) -> bool:

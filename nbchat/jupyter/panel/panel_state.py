@@ -29,14 +29,9 @@ from nbchat.compaction.policies import ABOUT, PRESETS
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import (
     Branched,
-    Compacted,
-    CompactionChanged,
-    CompactionFailed,
     CompactionProgress,
     CompactionProposed,
-    CompactionSkipped,
     CompactionStarted,
-    CompactionUndone,
     ContentLeftOut,
     EntryAdded,
     Event,
@@ -119,22 +114,10 @@ class PanelState:
                 operations = self._fold_progress(event)
             case TurnFinished() | TurnFailed():
                 operations = self._fold_end(event)
-            case (
-                CompactionStarted()
-                | CompactionProposed()
-                | Compacted()
-                | CompactionUndone()
-                | CompactionChanged()
-                | CompactionSkipped()
-                | CompactionFailed()
-                | Branched()
-                | ContentLeftOut()
-                | PinsChanged()
-                | SavingFailed()
-            ):
-                operations = self._fold_context_change(event)
             case RequestQueued():  # only in runs of many agents
                 operations = []
+            case _ if isinstance(event, Event):
+                operations = self._fold_context_change(event)
             case _:
                 operations = self._fold_runner_event(event)
         return operations

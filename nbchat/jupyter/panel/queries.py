@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import ServerState, tool_line
 from nbchat.chat.attachments.mentions import Resolver
-from nbchat.chat.attachments.short_repr import comes_from
+from nbchat.chat.attachments.short_repr import comes_from, is_frame
 from nbchat.chat.commands import Commands
 from nbchat.chat.live_changes import LiveSettings
 from nbchat.chat.models import Models
@@ -335,12 +335,7 @@ def _frames(resolver: Resolver) -> list[tuple[str, str]]:
     values = resolver.variables()
     names = [name for name in values if is_fit(name, values[name])]
     frames: dict[str, Any] = {n: values[n] for n in reversed(names)}
-    return [(n, _size(frame)) for n, frame in frames.items() if _is_frame(frame)]
-
-
-def _is_frame(value: Any) -> bool:
-    kind = type(value)
-    return kind.__name__ == "DataFrame" and comes_from(kind, "pandas", "polars")
+    return [(n, _size(frame)) for n, frame in frames.items() if is_frame(frame)]
 
 
 def _size(frame: Any) -> str:
