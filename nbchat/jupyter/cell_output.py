@@ -89,20 +89,33 @@ Answer = Callable[[NotebookOutput], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """HTML of a command's table in a cell."""
+class Shown:
+    """A text, and the HTML that a notebook shows in its place."""
 
-    reply: CommandReplied
+    text: str
+    html: str
 
     def __repr__(self) -> str:
-        """The table as text, where no HTML is shown."""
-        return terminal_text(self.reply.text)
+        """The text, where no HTML is shown."""
+        return terminal_text(self.text)
 
     def _repr_html_(self) -> str:
-        table = listing_html(self.reply.columns, self.reply.rows)
-        # JupyterLab aligns the cells of a table to the right.
-        style = "<style>.nbc-cell .nbc-reply :is(th, td) { text-align: left; }</style>"
-        return f'<div class="nbc-cell mathjax_ignore">{style}{table}</div>'
+        return self.html
+
+
+def listing(reply: CommandReplied) -> Shown:
+    """A command's table."""
+    table = listing_html(reply.columns, reply.rows)
+    # JupyterLab aligns the cells of a table to the right.
+    style = "<style>.nbc-cell .nbc-reply :is(th, td) { text-align: left; }</style>"
+    html = f'<div class="nbc-cell mathjax_ignore">{style}{table}</div>'
+    return Shown(reply.text, html)
+
+
+def known_notebook(text: str) -> Shown:
+    """The notebook context that was sent, as one line that unfolds."""
+    block = f"<pre>{escaped(text)}</pre>"
+    return Shown(KNOWN, f"<details><summary>{KNOWN}</summary>{block}</details>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,21 +130,6 @@ class Banner:
 
     def _repr_html_(self) -> str:
         return compaction_cell_html(self.compaction)
-
-
-@dataclass(frozen=True, slots=True)
-class KnownNotebook:
-    """The notebook context that was sent, as one line that unfolds."""
-
-    text: str
-
-    def __repr__(self) -> str:
-        """One line, for terminals."""
-        return KNOWN
-
-    def _repr_html_(self) -> str:
-        block = f"<pre>{escaped(self.text)}</pre>"
-        return f"<details><summary>{KNOWN}</summary>{block}</details>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +264,7 @@ def _show_sent(entry: Entry, output: CellOutput) -> None:
 def _show_reply(reply: CommandReplied) -> None:
     """A table where the command lists things, else its text."""
     if reply.columns:
-        display(Listing(reply))  # type: ignore[no-untyped-call]
+        display(listing(reply))  # type: ignore[no-untyped-call]
     else:
         print(terminal_text(reply.text))
 

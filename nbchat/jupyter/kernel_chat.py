@@ -43,8 +43,8 @@ from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.jupyter.cell_output import (
     Conversation,
     KeptTranscript,
-    KnownNotebook,
     RetryButton,
+    known_notebook,
     show,
 )
 from nbchat.jupyter.notebook_context import (
@@ -364,7 +364,7 @@ class KernelChat:
         try:
             show(events, output)
             if context is not None and context.last and output is None:
-                display(KnownNotebook(context.last))  # type: ignore[no-untyped-call]
+                display(known_notebook(context.last))  # type: ignore[no-untyped-call]
         except KeyboardInterrupt:
             print("Stopped. The partial answer is kept.")
         finally:

@@ -10,7 +10,7 @@ import gzip
 import io
 import json
 import re
-import zlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile, is_zipfile
 
 from nbchat.chat.attachments.failures import without_colours
 from nbchat.chat.attachments.table_preview import frame_lines
@@ -50,6 +50,9 @@ SNIFFED = 65_536
 
 UNPACKED_BYTES = 300_000_000
 """Bytes that a packed file may become: office files are zip archives."""
+
+PIECE_BYTES = 1_000_000
+"""Bytes that are unpacked at once."""
 
 SHEETS_READ, PAGES_READ, ROWS_READ = 10, 200, 200_001
 
@@ -472,33 +475,19 @@ def _check_unpacked(path: Path) -> None:
 
     What it becomes is counted, because the size that the archive states may be false.
     """
-    try:
-        with ZipFile(path) as archive, path.open("rb") as file:
-            left = UNPACKED_BYTES
-            for member in archive.infolist():
-                left -= _unpacked_size(file, member, left)
-    except BadZipFile:
+    if not is_zipfile(path):
         return  # an old .xls is no archive
-
-
-def _unpacked_size(file: Any, member: Any, most: int) -> int:
-    file.seek(member.header_offset + 26)
-    lengths = file.read(4)
-    skipped = int.from_bytes(lengths[:2], "little") + int.from_bytes(
-        lengths[2:], "little"
-    )
-    file.seek(skipped, 1)
-    unpack, total, packed = zlib.decompressobj(-15), 0, member.compress_size
-    if not member.compress_type:
-        return int(packed)
-    while packed > 0 and (piece := file.read(min(packed, 65_536))):
-        packed -= len(piece)
-        while piece:
-            total += len(unpack.decompress(piece, 1_000_000))
-            piece = unpack.unconsumed_tail
-            if total > most:
-                raise ValueError(f"it is larger than {UNPACKED_BYTES:,} bytes unpacked")
-    return total
+    left = UNPACKED_BYTES
+    with ZipFile(path) as archive:
+        for member in archive.infolist():
+            member.file_size = sys.maxsize  # read all, whatever it states
+            with archive.open(member) as file:
+                while piece := file.read(PIECE_BYTES):
+                    left -= len(piece)
+                    if left < 0:
+                        raise ValueError(
+                            f"it is larger than {UNPACKED_BYTES:,} bytes unpacked"
+                        )
 
 
 def _missing(kind: str) -> AttachmentError:
