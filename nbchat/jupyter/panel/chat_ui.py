@@ -30,7 +30,7 @@ from nbchat.errors import NbchatError
 from nbchat.jupyter.notebook_page import PageRequests
 from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.frontend import script, style
-from nbchat.jupyter.panel.panel_state import PanelState
+from nbchat.jupyter.panel.panel_state import PanelState, ViewSync
 from nbchat.jupyter.panel.previews import Previews
 from nbchat.jupyter.panel.protocol import (
     Allowed,
@@ -42,7 +42,6 @@ from nbchat.jupyter.panel.protocol import (
     UndoCells,
 )
 from nbchat.jupyter.panel.queries import Queries, answer_soon
-from nbchat.jupyter.panel.view_sync import ViewSync
 from nbchat.jupyter.shell_contents import contents_of_notebook
 from nbchat.storage.factory import build_agent, opened_store
 
@@ -148,7 +147,7 @@ class ChatUI(anywidget.AnyWidget):
     def _connect(self) -> None:
         """Show what the runner does in every view, and receive the views' messages."""
         self._state = PanelState(chat_id=self._runner.chat_id)
-        self._sync = ViewSync(self._state.snapshot, self._state.page, self.send)
+        self._sync = ViewSync(self._state, self.send)
         self.page = PageRequests(self.send)
         """Requests to the page that shows the panel in its notebook."""
         self._show = partial(self._sync.change, self._state.fold)

@@ -24,8 +24,7 @@ from nbchat.conversation.events import (
     TextDelta,
 )
 from nbchat.conversation.session import Session
-from nbchat.jupyter.panel.panel_state import PanelState
-from nbchat.jupyter.panel.view_sync import Send, ViewSync
+from nbchat.jupyter.panel.panel_state import PanelState, Send, ViewSync
 from nbchat.testing import ScriptedProvider, says
 
 
@@ -34,7 +33,7 @@ def synced(
 ) -> tuple[ViewSync, Callable[[Event | RunnerEvent], None]]:
     """A ViewSync of a new state, and a function that shows events in it."""
     state = PanelState()
-    sync = ViewSync(state.snapshot, state.page, send)
+    sync = ViewSync(state, send)
     return sync, partial(sync.change, state.fold)
 
 
