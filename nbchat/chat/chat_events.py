@@ -1,31 +1,21 @@
 """Events of a chat's runner besides those of its turns."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
+from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import PendingCall
-from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.cell_changes import LeftCell
 from nbchat.conversation.events import Event
 from nbchat.conversation.rules_file import RulesFile
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
-from nbchat.providers.base import Provider
-
-
-class ShownAgent(Protocol):
-    """The parts of an agent that views show."""
-
-    provider: Provider
-    session: Session
-    engine: CompactionEngine
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReady:
     """Another agent, or the same in another session, answers from now on."""
 
-    agent: ShownAgent
+    agent: Agent
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from nbchat.chat.attachments.mentions import Cell as MentionedCell
+from nbchat.chat.attachments.mentions import Cell
 from nbchat.compaction.summary_format import escape
 from nbchat.conversation.live_variables import is_fit, remembered_variables, type_name
 from nbchat.conversation.secret_masking import without_secrets
 from nbchat.jupyter.notebook_page import PageRequests
+from nbchat.jupyter.panel.protocol import NotebookCell
 from nbchat.jupyter.shell_contents import ShellContents
 from nbchat.providers.base import LIVE_CONTEXT
 from nbchat.providers.tokens import TokenCounter
@@ -82,38 +82,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """A cell as the page has it."""
-
-    name: str
-    """The beginning of its id that no other cell shares."""
-    number: int
-    """Its position, from 1."""
-    kind: str
-    source: str
-    """Its first line."""
-    count: int | None
-    """Of its last run; None before that."""
-    states: tuple[str, ...] = ()
-    """Of running, error (of its last run) and changed (since it ran)."""
-
-
-@dataclass(frozen=True, slots=True)
 class Outline:
     """The notebook's cells as the page reports them."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[NotebookCell, ...]
     selected: int = 0
     """The position of the selected cell; 0 if none is."""
     source: str = ""
     """Of the selected cell, whole."""
-
-
-class Page(Protocol):
-    """Where the outline comes from."""
-
-    def __call__(self) -> Outline | None:
-        """The outline now; None where no page answers within a second."""
 
 
 @dataclass
@@ -123,7 +99,8 @@ class NotebookContext:
     contents: ShellContents
     mode: Callable[[], str]
     """The setting: on, outline or off."""
-    page: Page = lambda: None
+    page: Callable[[], Outline | None] = lambda: None
+    """Its cells now; None where no page answers within a second."""
     left_out: set[str] = field(default_factory=set)
     """Parts that the person has unticked."""
     last: str = ""
@@ -220,20 +197,16 @@ def outline_of(page: PageRequests) -> Outline | None:
     answer = page.ask_soon("outline", seconds=PAGE_SECONDS)
     if answer is None:
         return None
-    cells = tuple(
-        Cell(e.short, e.number, e.kind, e.source, e.count, e.states)
-        for e in answer.cells
-    )
     selected = next((e for e in answer.cells if e.id == answer.selected), None)
     if selected is None:
-        return Outline(cells)
+        return Outline(answer.cells)
     left = max(until - time.monotonic(), 0)
     whole = page.ask_soon("read", {"cell": selected.id}, seconds=left)
     source = whole.cells[0].source if whole and whole.cells else selected.source
-    return Outline(cells, selected.number, source)
+    return Outline(answer.cells, selected.number, source)
 
 
-def cell_at(page: PageRequests, position: int) -> MentionedCell | None:
+def cell_at(page: PageRequests, position: int) -> Cell | None:
     """The cell at a position with the text of its outputs; None without a page."""
     answer = page.ask_soon("outline", {"first": position}, seconds=PAGE_SECONDS)
     found = (each for each in (answer.cells if answer else ()))
@@ -245,7 +218,7 @@ def cell_at(page: PageRequests, position: int) -> MentionedCell | None:
         return None
     (cell,) = whole.cells
     texts = [each.data for each in cell.outputs if each.kind != "picture"]
-    return MentionedCell(position, cell.source, "\n".join(texts), is_position=True)
+    return Cell(position, cell.source, "\n".join(texts), is_position=True)
 
 
 def _of_page(outline: Outline) -> Iterator[Part]:
@@ -253,7 +226,7 @@ def _of_page(outline: Outline) -> Iterator[Part]:
     cells = outline.cells
     selected = next((e for e in cells if e.number == outline.selected), None)
     if selected is not None:
-        place = f"cell {selected.number} of {len(cells)}, id {selected.name}"
+        place = f"cell {selected.number} of {len(cells)}, id {selected.short}"
         source = outline.source.splitlines()
         yield Part("selected", (f"{place}{_state(selected)}", *source))
     middle = outline.selected or len(cells)
@@ -263,12 +236,12 @@ def _of_page(outline: Outline) -> Iterator[Part]:
         yield Part("cells", lines, len(cells))
 
 
-def _cell_line(cell: Cell) -> str:
+def _cell_line(cell: NotebookCell) -> str:
     kind = "" if cell.kind == "code" else f" {cell.kind}"
-    return f"[{cell.name}]{kind}{_state(cell)}: {_first_line(cell.source)}"
+    return f"[{cell.short}]{kind}{_state(cell)}: {_first_line(cell.source)}"
 
 
-def _state(cell: Cell) -> str:
+def _state(cell: NotebookCell) -> str:
     """State of a code cell since its last run."""
     if cell.kind != "code":
         return ""

@@ -9,7 +9,8 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from nbchat.conversation.entries import Entry
-from nbchat.jupyter.notebook_context import Cell, NotebookContext, Outline
+from nbchat.jupyter.notebook_context import NotebookContext, Outline
+from nbchat.jupyter.panel.protocol import NotebookCell
 from nbchat.jupyter.shell_contents import ShellContents
 from nbchat.providers.base import Request, is_live_context
 from nbchat.providers.tokens import TokenCounter
@@ -44,13 +45,15 @@ def block(context: NotebookContext, window: int | None = None) -> str:
 def outline(selected: int = 12, cells: int = 300) -> Outline:
     states = {12: ("error",), 11: ("changed",), 13: ("running",)}
     found = tuple(
-        Cell(
+        NotebookCell(
+            f"id{n}-rest",
             f"id{n}",
             n,
             "markdown" if n % 5 == 0 else "code",
             f"step_{n} = load({n})",
             None if n == 14 else n,
             states.get(n, ()),
+            (),
         )
         for n in range(1, cells + 1)
     )
@@ -98,7 +101,7 @@ def test_an_error_is_told_until_its_cell_has_run_well(shell):
     run(shell, "1 / total")
     context = context_of(shell)
     assert "the cell run as [1]: NameError: name 'total'" in block(context)
-    shown = Outline((Cell("ab", 7, "code", "1 / total", 1),))
+    shown = Outline((NotebookCell("ab", "ab", 7, "code", "1 / total", 1, (), ()),))
     context.page = lambda: shown
     assert "cell 7: NameError" in block(context)
     run(shell, "total = 4", "1 / total")

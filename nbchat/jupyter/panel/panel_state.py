@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any, assert_never
 
+from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import (
     AgentReady,
     ApprovalsPending,
@@ -23,7 +24,6 @@ from nbchat.chat.chat_events import (
     RulesOffered,
     RunnerEvent,
     SessionLoaded,
-    ShownAgent,
     Stopping,
     TurnStarted,
     Working,
@@ -90,7 +90,7 @@ class PanelState:
         self._clock = clock
         self._retry_at = 0.0
         self._transcript = TranscriptView(clock)
-        self._agent: ShownAgent | None = None
+        self._agent: Agent | None = None
         self._measured: tuple[object, ...] = ()
         """Inputs of the last header, which is made again only if they change."""
         self._summarized: tuple[Compaction | None, dict[str, Any] | None] = (None, None)
@@ -299,7 +299,7 @@ class PanelState:
         )
         return [*dropped, *state]
 
-    def _measure_compactions(self, agent: ShownAgent) -> dict[str, Any]:
+    def _measure_compactions(self, agent: Agent) -> dict[str, Any]:
         """The summary, what is excluded, and the banners that have buttons."""
         session = agent.session
         if not session.compactions:
