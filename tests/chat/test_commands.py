@@ -450,13 +450,13 @@ def test_a_shared_copy_is_opened_without_pins_and_summaries(commands):
     _, _, link = shared.partition("/resume ")
     bob = Commands(SessionStore(commands.store.url, owner="bob"))
     reader = agent_for(bob, says("Yes."))
-    assert bob._store.sessions() == []
+    assert bob.store.sessions() == []
     assert "Opened a copy" in replied(bob(reader, f"/resume {link}"))
     assert reader.session.history == agent.session.transcript
     assert (reader.session.pins, reader.session.compactions) == ((), [])
     reader.ask("Is it so?")
     reader.autosave.save()
-    assert len(bob._store.sessions()) == 1
+    assert len(bob.store.sessions()) == 1
     assert len(agent.session.transcript) == 2
     with pytest.raises(StoreError, match="No shared session"):
         replied(bob(reader, "/resume share:guess"))
@@ -580,17 +580,17 @@ def test_unsaved_entries_are_saved_before_another_session_starts(flaky, line):
     agent = agent_for(flaky, says("one"), says("two"), says("again two"))
     agent.ask("first")
     old = agent.session
-    flaky._store.is_locked = True
+    flaky.store.is_locked = True
     assert SavingFailed in map(type, agent.run("second"))
-    flaky._store.is_locked = False
+    flaky.store.is_locked = False
     list(flaky(agent, line.format(old.session_id)))
     assert agent.session is not old
-    assert flaky._store.load(old.session_id).transcript == old.transcript
+    assert flaky.store.load(old.session_id).transcript == old.transcript
 
 
 def test_another_session_starts_and_reports_that_the_old_one_is_not_saved(flaky):
     agent = agent_for(flaky, says("one"))
-    flaky._store.is_locked = True
+    flaky.store.is_locked = True
     agent.ask("first")
     _reply, failed = flaky(agent, "/new")
     assert failed.reason.startswith("the session store failed: database is locked")
