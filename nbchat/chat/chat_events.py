@@ -1,8 +1,8 @@
 """Events of a chat's runner besides those of its turns."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import PendingCall
 from nbchat.conversation.cell_changes import LeftCell
 from nbchat.conversation.events import Event
@@ -10,12 +10,15 @@ from nbchat.conversation.rules_file import RulesFile
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
 
+if TYPE_CHECKING:
+    from nbchat.agent.agent import Agent
+
 
 @dataclass(frozen=True, slots=True)
 class AgentReady:
     """Another agent, or the same in another session, answers from now on."""
 
-    agent: Agent
+    agent: "Agent"
 
 
 @dataclass(frozen=True, slots=True)

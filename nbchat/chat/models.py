@@ -10,10 +10,9 @@ import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from nbchat.agent.agent import Agent
-from nbchat.chat.live_changes import LiveSettings
 from nbchat.config.api_keys import KEY_VARIABLES, Place
 from nbchat.config.layers import (
     CHOICE,
@@ -51,6 +50,10 @@ from nbchat.providers.endpoint import PRODUCTS, check_url, is_loopback, server_o
 from nbchat.providers.model_info import ServedModel, chat_models, model_info
 from nbchat.providers.model_info_from_server import MESSAGES_OWNER, server_named_by
 from nbchat.providers.provider_table import KINDS, SERVICES, service_of, unknown_kind
+
+if TYPE_CHECKING:
+    from nbchat.agent.agent import Agent
+    from nbchat.chat.live_changes import LiveSettings
 
 TEST_SECONDS = 60.0
 """Time limit of a test: a server may have to load the model first."""
@@ -123,7 +126,7 @@ class ModelTested:
 class Models:
     """The models that one chat can use."""
 
-    def __init__(self, live: LiveSettings) -> None:
+    def __init__(self, live: "LiveSettings") -> None:
         """Send no request yet."""
         self._live = live
 
@@ -144,7 +147,7 @@ class Models:
             found, key=lambda each: (not each.needs_key, each.place == "none")
         )
 
-    def origin(self, agent: Agent) -> str:
+    def origin(self, agent: "Agent") -> str:
         """Why the chat has this model, as it is shown to a person."""
         config, name = self._live.config, agent.provider.name
         own = getattr(agent.provider, "own_address", "")
@@ -186,7 +189,7 @@ class Models:
             return _tested(provider, with_tool=False)
 
     def choose(
-        self, agent: Agent, name: str, address: str, *, always: bool, unlisted: bool
+        self, agent: "Agent", name: str, address: str, *, always: bool, unlisted: bool
     ) -> str:
         """Use a model for this chat, or for all new chats too; says what was done.
 

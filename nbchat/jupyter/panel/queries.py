@@ -20,8 +20,6 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import ServerState, tool_line
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.attachments.short_repr import comes_from, is_frame
-from nbchat.chat.commands import Commands
-from nbchat.chat.live_changes import LiveSettings
 from nbchat.chat.models import Models
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.summarizer.reply_validation import is_marked
@@ -58,6 +56,8 @@ from nbchat.storage.store import SessionStore
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    from nbchat.chat.commands import Commands
+    from nbchat.chat.live_changes import LiveSettings
     from nbchat.jupyter.notebook_context import NotebookContext
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Queries:
     """Queries of the views of one panel, and what answers them."""
 
     previews: Previews
-    commands: Callable[[], Commands]
+    commands: "Callable[[], Commands]"
     """The chat's commands, with their settings and store; opened when first used."""
     resolver: Resolver | None = None
     refresh: Callable[[], None] = lambda: None
@@ -97,7 +97,7 @@ class Queries:
         return self.commands().store
 
     @property
-    def settings(self) -> LiveSettings:
+    def settings(self) -> "LiveSettings":
         """The settings of the chat."""
         return self.commands().live_settings
 
@@ -367,7 +367,7 @@ def key_used(agent: Agent, place: Place) -> protocol.KeyUsed:
     return protocol.KeyUsed(agent.provider.name, place)
 
 
-def key_sent(agent: Agent, settings: LiveSettings) -> protocol.KeyUsed:
+def key_sent(agent: Agent, settings: "LiveSettings") -> protocol.KeyUsed:
     """Send the provider's key to the chat's server, in this kernel."""
     settings.send_key(agent)
     return key_used(agent, "environment")
