@@ -52,7 +52,7 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
     engine, session = agent.engine, agent.session
     plan = engine.plan(session)
     usage = agent.context_usage()
-    input_tokens, threshold = engine.input_tokens, engine.context_token_threshold
+    input_tokens, threshold = engine.input_tokens, engine.tracker.due_at(session)
     rows = {
         "Model": agent.provider.name,
         "Policy": engine.policy.name,
@@ -223,6 +223,8 @@ def _threshold(agent: Agent, tokens: str, _stop: Stop) -> str:
     threshold = agent.engine.context_token_threshold
     if threshold is None:
         return "No threshold. This policy goes by the size of the context alone."
+    if agent.engine.tracker.limits.set_threshold is None:
+        return f"Compacts at {threshold:,} input tokens, or later where that's cheaper."
     return f"Compacts at {threshold:,} input tokens."
 
 

@@ -86,6 +86,8 @@ class CompactionEngine:
     ) -> None:
         """A threshold of None is 75 % of the model's window, or off if that is unknown.
 
+        Then a compaction also waits until it costs less than reading everything again.
+
         `threshold` is a shorter name for `context_token_threshold`.
 
         `summary_model` is another model of the same provider, by name, or a provider;

@@ -118,7 +118,8 @@ class NbChat(Configurable):
         allow_none=True,
         min=1,
         help="Compact when the input tokens of all responses since the last compaction "
-        "add up to this number. None: 75% of the model's window.",
+        "add up to this number. None: 75% of the model's window, or more until a "
+        "compaction pays.",
     ).tag(config=True, scope="model", apply="threshold")
     summary_model = Unicode(
         "",

@@ -60,6 +60,10 @@ SHORTEST_INTERVAL_SECONDS = 0.005
 CAUTION = 1.05
 """How much longer than an interval that was refused the next one is, at least."""
 
+MORE_TOKENS, MOST_MORE = 1.1, 2.0
+"""Times the tokens estimated by length that are expected after each refusal which the
+headers explain, and the most: a reserve, which costs little."""
+
 NEARER = 0.9
 """Share that each accepted request leaves of the distance to the refused interval:
 the pace is tested again after some 20 requests, which costs one of them."""
@@ -201,6 +205,8 @@ class Allowance:
     added: float
     full_in: float
     """Seconds until it is full, from which `added` was found: more are more exact."""
+    told_at: float
+    """When the request started whose answer told it."""
 
     def left_at(self, now: float) -> float:
         """How much is left at a time."""
@@ -257,6 +263,10 @@ class Limiter:
         """When requests started whose answers the shared pace does not know yet."""
         self._allowances: dict[tuple[str, str], Allowance] = {}
         self._starts: deque[_Start] = deque(maxlen=MOST_STARTS)
+        self._spent_at = 0.0
+        """When a refusal showed that less was left; 0 after a later answer."""
+        self._more = 1.0
+        """Times the estimated tokens that are expected."""
 
     def share(self, pace_of: Callable[[str], SharedPace]) -> None:
         """Keep the pace that processes share for an address, from now on."""
@@ -273,7 +283,7 @@ class Limiter:
     def start(self, model: str = "", tokens: int = 0) -> float:
         """Start a request now, or return the seconds to wait before asking again."""
         with self._lock:
-            now = self.now()
+            now, tokens = self.now(), int(tokens * self._more)
             if self._pace.is_forgotten(now):
                 self._pace = Pace()
             wait = max(self._pace.next_start - now, self._wait_for(model, tokens, now))
@@ -287,10 +297,14 @@ class Limiter:
                 self._use(model, tokens, now)
             return wait
 
-    def refused(self, started: float, wait_seconds: float | None) -> None:
+    def refused(
+        self, started: float, wait_seconds: float | None, model: str = ""
+    ) -> None:
         """Learn from a refusal of a request for too many requests."""
         with self._lock:
             now, was_limited = self.now(), self._pace.is_limited
+            if self._is_explained(started, model, now):
+                return
 
             def learned(pace: Pace) -> Pace:
                 if pace.is_limited and not was_limited:
@@ -309,15 +323,41 @@ class Limiter:
                 self._unshared.append(started)  # else it would undo what others changed
             else:
                 self._pace = self._pace.after_answer(now, started)
+            if started >= self._spent_at:
+                self._spent_at = 0.0
             found = allowances(headers, started)
             for name, each in found.items():
                 allowance = each.with_rate_of(self._allowances.get((model, name)))
-                later = (e for e in self._starts if e.at > started and e.model == model)
-                used = sum(_needed(name, each.tokens) for each in later)
+                used = self._used_since(started, model, name)
                 self._allowances[model, name] = allowance.without(used, now)
             wait = None if found else reset_after(headers)
             if wait is not None and wait <= LONGEST_WAIT_SECONDS:
                 self._pace = self._pace.blocked(now + wait)
+
+    def _is_explained(self, started: float, model: str, now: float) -> bool:
+        """True if a limit that headers tell explains a refusal: then it is spent.
+
+        For what was started since it was told is only estimated. So others wait for
+        that limit, and not as long as the refused request has to. A request that is
+        refused even then has met a limit that no header tells.
+        """
+        if self._spent_at:
+            return started < self._spent_at
+        for (of, name), allowance in self._allowances.items():
+            left = allowance.left_at(now)
+            if of == model and left < self._used_since(allowance.told_at, of, name):
+                spent = replace(allowance, left=min(left, 0), seen_at=now)
+                self._allowances[of, name] = spent
+                self._spent_at = now
+        if not self._spent_at:
+            return False
+        self._more = min(self._more * MORE_TOKENS, MOST_MORE)
+        return True
+
+    def _used_since(self, told_at: float, model: str, name: str) -> float:
+        """The part of a limit for what started since it was told, as estimated."""
+        later = (e for e in self._starts if e.at > told_at and e.model == model)
+        return sum(_needed(name, each.tokens) for each in later)
 
     def _wait_for(self, model: str, tokens: int, now: float) -> float:
         waits = (
@@ -394,7 +434,7 @@ def allowances(headers: Mapping[str, str], at: float) -> dict[str, Allowance]:
     for name in LIMITED:
         limit, left, reset = _limit_of(headers, name)
         if limit > left >= 0 and reset > 0:
-            found[name] = Allowance(limit, left, at, (limit - left) / reset, reset)
+            found[name] = Allowance(limit, left, at, (limit - left) / reset, reset, at)
     return found
 
 
@@ -484,7 +524,8 @@ def stream_with_retries(
             reply = yield from attempted.deltas()
         except ProviderError as error:
             if isinstance(error, RateLimited):
-                limiter.refused(started, error.retry_after)
+                model = request.model or provider.name
+                limiter.refused(started, error.retry_after, model)
             wait = _wait_seconds(error, attempt)
             is_late = time.monotonic() + wait - began > _patience(request.options)
             has_shown = attempted.has_shown and not request.answer_tag

@@ -254,6 +254,7 @@ FIXED: dict[str, tuple[Make, int | None]] = {
     "window 16k, 80 %": (by_policy(Policy("w", "window", window_share=0.8)), 16_000),
     "window 32k, 50 %": (by_policy(Policy("w", "window", window_share=0.5)), 32_000),
     "window 32k, 80 %": (by_policy(Policy("w", "window", window_share=0.8)), 32_000),
+    "default, 16k": (by_policy(PRESETS["single-summary"]), 16_000),
     "default, 128k": (by_policy(PRESETS["single-summary"]), 128_000),
     "context 4k": (by_context(4_000), FAR),
     "context 8k": (by_context(8_000), FAR),

@@ -14,10 +14,11 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
+from itertools import repeat, takewhile
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
@@ -31,7 +32,8 @@ from nbchat import connect
 from nbchat.agent.agent import Agent
 from nbchat.agent.compactor import Compactor
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.providers.base import Provider, Request
+from nbchat.conversation.entries import Entry
+from nbchat.providers.base import Provider, ReplyStream, Request
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
 POLICIES = ("single-summary", "recent-messages", "tiered")
@@ -97,10 +99,31 @@ def record_decision(ticket_id: str, category: str) -> dict[str, str]:
     return {"ticket_id": ticket_id, "category": category, "state": "recorded"}
 
 
-def tickets(policy: str, count: int, provider: Provider | None = None) -> Agent:
-    if provider is None:
-        provider = scripted = ScriptedProvider(window=WINDOW)
-        scripted._lines = repeat(answer)
+class Cached(ScriptedProvider):
+    """Reports as read from a cache how the last request began, too."""
+
+    _before: tuple[str, Sequence[Entry]] = ("", ())
+
+    def stream(self, request: Request, *, stop: Event | None = None) -> ReplyStream:
+        reply = yield from super().stream(request, stop=stop)
+        system, history = self._before
+        self._before = request.system, request.history
+        if system != request.system or history[:1] != request.history[:1]:
+            return reply
+        pairs = zip(history, request.history, strict=False)
+        new = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        fresh = self._counter.count_entries(request.history[new:])
+        read = max(reply.usage.input_tokens - fresh, 0)
+        return replace(reply, usage=replace(reply.usage, cache_read_tokens=read))
+
+
+def scripted(made: type[ScriptedProvider] = ScriptedProvider) -> ScriptedProvider:
+    provider = made(window=WINDOW)
+    provider._lines = repeat(answer)
+    return provider
+
+
+def tickets(policy: str, count: int, provider: Provider) -> Agent:
     engine = CompactionEngine(None, policy=policy)
     agent = Agent(provider, tools=[get_ticket, record_decision], engine=engine)
     for number in range(count):
@@ -145,11 +168,14 @@ def main() -> None:
             "openai:m", base_url=address, api_key=lambda: "k", window=WINDOW
         )
         kinds: dict[str, Callable[[str], Agent]] = {
-            "tickets": lambda policy: tickets(policy, given.tickets),
+            "tickets": lambda policy: tickets(policy, given.tickets, scripted()),
+            "tickets, cached": lambda policy: tickets(
+                policy, given.tickets, scripted(Cached)
+            ),
             "tickets, SDK": lambda policy: tickets(policy, given.tickets, hosted),
             "notebooks": lambda policy: notebooks(policy, given.turns),
         }
-        for warm in (None, hosted):  # loads what is loaded once
+        for warm in (scripted(), hosted):  # loads what is loaded once
             tickets("single-summary", 5, warm)
         inner = Compactor.if_due
         for kind, work in kinds.items():

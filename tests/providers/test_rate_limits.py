@@ -151,6 +151,7 @@ class LimitedDesk:
         processes: int = 1,
     ) -> None:
         self.limit, self.retry_after, self.headers = limit, retry_after, headers
+        self.estimated = TICKET_TOKENS
         self.now = 1_000.0
         self.left, self.filled_at = float(limit), self.now
         self.steps: list[tuple[float, int, Callable[[], None]]] = []
@@ -166,7 +167,7 @@ class LimitedDesk:
 
     def ask(self, limiter: Limiter) -> None:
         again = partial(self.ask, limiter)
-        if (wait := limiter.start(tokens=TICKET_TOKENS)) > 0:
+        if (wait := limiter.start(tokens=self.estimated)) > 0:
             self.later(max(wait, 0.001), again)
             return
         started = self.now
@@ -242,6 +243,39 @@ def test_requests_wait_for_the_tokens_that_headers_say_are_left(tells):
     seconds = desk.seconds_for(300)
     assert desk.refused <= 2
     assert seconds < 1.2 * 30
+
+
+@pytest.mark.parametrize("tells", [openai_tells, anthropic_tells])
+def test_a_request_larger_than_estimated_holds_only_itself_up(tells):
+    desk = LimitedDesk(10, 1.0, tells)
+    desk.estimated = int(TICKET_TOKENS * 0.8)
+    desk.limiter.observe(tells(10, 9), desk.now)
+    assert desk.seconds_for(100) < 1.05 * 10
+    assert desk.refused <= 10
+
+
+def test_after_a_refusal_that_headers_explain_others_wait_for_the_told_limit_only():
+    now = 1_000.0
+    limiter = Limiter(clock=lambda: now)
+    limiter.observe(openai_tells(10, 0.9), now)
+    now += 0.05
+    assert limiter.start(tokens=TICKET_TOKENS) == 0
+    limiter.refused(now, 1.0)
+    assert 0.05 < limiter.start(tokens=TICKET_TOKENS) < 0.2
+    now += 0.2
+    assert limiter.start(tokens=TICKET_TOKENS) == 0
+    limiter.refused(now, 1.0)  # a limit that no header tells
+    assert limiter.start(tokens=TICKET_TOKENS) == pytest.approx(1.0)
+
+
+def test_a_limit_that_no_header_tells_is_measured_although_others_are_told():
+    def others(_limit: int, _left: float) -> dict[str, str]:
+        return openai_tells(500, 400)
+
+    desk = LimitedDesk(4, 1.0, others)
+    desk.limiter.observe(others(4, 3), desk.now)
+    assert desk.seconds_for(200) < 1.2 * 50
+    assert desk.refused < 2 * (12 + 3 * 4)
 
 
 class TokenServer(FaultServer):

@@ -13,7 +13,8 @@ Deliberately not taken over:
 - modules `chat_builder`, `chat_renderer`, `tool_executor`, ChatRunner (2, 3): that is
   how one code base was cut; the boundaries here are in CONTRIBUTING.
 - a fixed default of 5,000 in the settings (4.3): it stands in code; the settings take
-  75 % of the window, which is the document's own "dynamic threshold" (10).
+  75 % of the window, which is the document's own "dynamic threshold" (10). Where none
+  is set, a compaction also has to pay.
 - server-side compaction (10): it is the server's; what it reports is counted right, see
   test_iterations_of_server_side_compaction_are_summed.
 - unittest.mock (8): a scripted model and real servers on this machine say more.

@@ -78,6 +78,7 @@ METERS = {
     "every 5,000 input tokens": "cumulative 5k",
     "every 20,000 input tokens": "cumulative 20k",
     "default, 128k window": "default, 128k",
+    "default, 16k window": "default, 16k",
     "half of a 32k window": "window 32k, 50 %",
     "`auto`": "auto",
 }

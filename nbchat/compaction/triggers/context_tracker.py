@@ -13,6 +13,7 @@ from itertools import accumulate
 from math import ceil
 from time import monotonic
 
+from nbchat.compaction.plan import SHORTEST_SUMMARY, SUMMARY_WINDOW_PART
 from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.triggers.triggers import (
     EXPECTED_SUMMARY_TOKENS,
@@ -24,6 +25,7 @@ from nbchat.compaction.triggers.triggers import (
     MeterReadings,
     Spending,
     decide,
+    due_at,
     in_thousands,
 )
 from nbchat.conversation.entries import BY_MODEL, Compaction, Entry, Usage
@@ -82,7 +84,7 @@ class ContextTracker:
         shares_prefix: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """A threshold of None is 75 % of the model's window.
+        """A threshold of None is 75 % of the window, or more until a compaction pays.
 
         `encoding` replaces the model's own vocabulary. `shares_prefix` returns whether
         summary requests begin like the chat's last request and so read its cache, which
@@ -457,7 +459,7 @@ class ContextTracker:
         self._cooldown = Cooldown.at(
             self.context_tokens(session),
             input_tokens=self.input_tokens,
-            reread_cost=self._spent if self.policy.meter == "auto" else 0.0,
+            reread_cost=self._spent if self._weighs_costs else 0.0,
             needs_growth=bool(trigger),
         )
 
@@ -503,20 +505,41 @@ class ContextTracker:
 
     def _readings(self, context: int) -> MeterReadings:
         """The values of all meters for a context of so many tokens."""
-        threshold, guard = self.limits.threshold, self.limits.guard
+        guard = self.limits.guard
         cooldown, is_auto = self._cooldown, self.policy.meter == "auto"
         return MeterReadings(
             input_tokens=self.input_tokens,
-            threshold=None if threshold is None else threshold + cooldown.input_tokens,
+            threshold=self._due_at(context),
             context_tokens=context,
             window_limit=None if guard is None else max(guard, cooldown.window_limit),
             least_context=cooldown.least_context,
-            reread_cost=(
-                self._reread_cost(context) - cooldown.reread_cost if is_auto else 0.0
-            ),
+            reread_cost=self._reread_cost(context) if is_auto else 0.0,
             compaction_cost=self._compaction_cost(context) if is_auto else None,
             is_priced=self.info.prices is not None,
             paused=self._breaker.paused,
+        )
+
+    def due_at(self, session: Session) -> int | None:
+        """Input tokens at which the sum of them is due; None when that meter is off."""
+        return self._due_at(self.context_tokens(session))
+
+    def _due_at(self, context: int) -> int | None:
+        threshold, put_off = self.limits.threshold, self._cooldown.input_tokens
+        if threshold is None or not self._weighs_costs:
+            return None if threshold is None else threshold + put_off
+        return due_at(
+            self.input_tokens,
+            threshold + put_off,
+            reread_cost=self._reread_cost(context),
+            compaction_cost=self._compaction_cost(context),
+        )
+
+    @property
+    def _weighs_costs(self) -> bool:
+        """True if a compaction must pay: where a person has set no threshold."""
+        limits, meter = self.limits, self.policy.meter
+        return meter == "auto" or (
+            meter == "cumulative" and limits.set_threshold is None
         )
 
     def _compaction_cost(self, context: int) -> float:
@@ -527,11 +550,15 @@ class ContextTracker:
             summary_tokens=self._summary_tokens,
             shares_prefix=self._shares_prefix(),
             is_cold=self._is_cold,
+            is_by_code=self.policy.summarizer == "extractive",
         )
 
     def _reread_cost(self, context: int) -> float:
-        """Cost of re-reading so far, and of the next request if the cache is gone."""
-        spent = self._spent
+        """Cost of re-reading since the last attempt to compact.
+
+        With that of the next request if the cache is gone.
+        """
+        spent = self._spent - self._cooldown.reread_cost
         if not self._is_cold:
             return spent
         prices, kept = self.info.prices or RATIOS, self._least_kept
@@ -572,7 +599,11 @@ class ContextTracker:
 
     @property
     def _summary_tokens(self) -> int:
-        return min(EXPECTED_SUMMARY_TOKENS, self.policy.summary_max_tokens)
+        """Tokens of the summary to come; of a small window it takes a small part."""
+        most = self.policy.summary_max_tokens
+        if (window := self.info.window) is not None:
+            most = min(most, max(window // SUMMARY_WINDOW_PART, SHORTEST_SUMMARY))
+        return min(EXPECTED_SUMMARY_TOKENS, most)
 
 
 def newest_change(session: Session) -> Compaction | None:

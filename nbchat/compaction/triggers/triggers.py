@@ -1,7 +1,8 @@
 """Decide when to compact: meters read token counts and costs; the first to fire wins.
 
 *Cumulative* adds up the input tokens of every response since the last compaction, which
-limits what is spent on re-readings. *Auto* weighs the price of re-readings against the
+limits what is spent on re-readings; where no threshold is set, it also waits until a
+compaction pays. *Auto* weighs the price of re-readings against the
 price of a compaction. *Window* reads the size of the context, so that the conversation
 never reaches the model's limit. A request that the server refused as too long
 (*overflow*) needs no meter. `CircuitBreaker` stops automatic compaction after attempts
@@ -11,6 +12,7 @@ that did not help.
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from math import ceil, sqrt
 from typing import Self
 
 from nbchat.compaction.policies import Policy
@@ -210,12 +212,14 @@ class Spending:
         summary_tokens: int,
         shares_prefix: bool,
         is_cold: bool = False,
+        is_by_code: bool = False,
     ) -> float:
         """The price of a compaction: its request, its answer, and rebuilding the cache.
 
-        A request that `shares_prefix` with the last one reads the cache. Where there is
-        a cache (the last response shows it), the next request must write its shorter
-        prefix to it, which would otherwise have been read. A cold cache is none.
+        A request that `shares_prefix` with the last one reads the cache; a summary by
+        code needs no request. Where there is a cache (the last response shows it), the
+        next request must write its shorter prefix to it, which would otherwise have
+        been read. A cold cache is none.
         """
         prices = prices.at(context_tokens)
         is_cached = self.is_cached and not is_cold
@@ -227,7 +231,25 @@ class Spending:
         prefix = fixed_tokens + summary_tokens
         rewritten = prefix * (fresh - prices.cache_read) if is_cached else 0.0
         instruction = INSTRUCTION_TOKENS * fresh
-        return (asked + instruction + answered + rewritten) / MILLION
+        requested = 0.0 if is_by_code else asked + instruction + answered
+        return (requested + rewritten) / MILLION
+
+
+def due_at(
+    input_tokens: int, threshold: int, *, reread_cost: float, compaction_cost: float
+) -> int:
+    """The sum of input tokens at which a compaction pays: the threshold or later.
+
+    It pays when what it would remove has cost as much to read again as it costs itself:
+    in a context that grows steadily neither more nor fewer are cheaper. Until then the
+    sum is an estimate, for which the cost grows with the square of the requests.
+    """
+    if compaction_cost <= 0:
+        return threshold
+    if reread_cost <= 0:  # nothing was read again yet
+        return max(threshold, input_tokens + 1)
+    grown = input_tokens * sqrt(compaction_cost / reread_cost)
+    return max(threshold, ceil(grown))
 
 
 def reread_cost(usage: Usage, prices: Prices, *, start: int, stop: int) -> float:

@@ -281,7 +281,7 @@ class PanelState:
         self._measured = measured
         meter = {
             "tokens": tracker.input_tokens,
-            "threshold": tracker.limits.threshold,
+            "threshold": tracker.due_at(session),
             "context": tracker.context_tokens(session),
             "window": tracker.info.window,
             "guard": tracker.limits.guard if tracker.policy.meter != "off" else None,

@@ -90,7 +90,7 @@ def test_tools_that_outgrow_the_threshold_cost_one_notice_and_no_summary():
     events = turns(agent, 50)
     assert summary_calls(small) == 0
     (skipped,) = of(CompactionSkipped, events)
-    assert "alone take 4,201 tokens, above the threshold of 3,750" in skipped.reason
+    assert "alone take 4,201 tokens, above the limit of 3,000" in skipped.reason
     assert "is paused until" in skipped.reason
 
 
@@ -508,6 +508,45 @@ def test_a_compaction_is_cheaper_where_its_request_reads_the_cache():
     assert apart * 1e6 == pytest.approx(7_900 * 1.25 + 4_000 + rewritten)
     shared = spending.compaction_cost(RATIOS, **sizes, shares_prefix=True)
     assert shared * 1e6 == pytest.approx(900 + 400 * 1.25 + 4_000 + rewritten)
+
+
+def requests_until_due(usage: Usage, threshold: int | None, policy: str) -> int:
+    info = ModelInfo("m", window=16_000)
+    engine = CompactionEngine(threshold, policy=policy, info=info)
+    kept = Session([("user", "Hi"), ("assistant", STORY)])
+    for number in range(1, 100):
+        engine.update_token_count(usage, position=2)
+        if engine.should_compact(kept):
+            return number
+    raise AssertionError("it was never due")
+
+
+@pytest.mark.parametrize(
+    ("threshold", "policy", "fresh", "cached"),
+    [
+        (12_000, "single-summary", 3, 3),
+        (None, "single-summary", 3, 10),  # three quarters of the window, and it pays
+        (None, "extractive", 3, 3),  # by code it costs next to nothing
+    ],
+)
+def test_where_no_threshold_is_set_a_compaction_waits_until_it_pays(
+    threshold: int | None, policy: str, fresh: int, cached: int
+):
+    assert requests_until_due(Usage(4_000, 10), threshold, policy) == fresh
+    read = Usage(4_000, 10, cache_read_tokens=3_900)
+    assert requests_until_due(read, threshold, policy) == cached
+
+
+def test_while_a_compaction_does_not_pay_it_is_told_to_come_later():
+    engine = CompactionEngine(None, info=ModelInfo("m", window=16_000))
+    kept = Session([("user", "Hi"), ("assistant", STORY)])
+    for _ in range(4):
+        engine.update_token_count(Usage(4_000, 10, 3_900), position=2)
+    due = engine.tracker.due_at(kept)
+    assert due is not None
+    assert 20_000 < due < 60_000
+    shown = engine.tracker.outlook(kept)
+    assert f"Compacts after {round(due / 1_000)}k input tokens. So far: 16k." in shown
 
 
 @pytest.mark.parametrize("name", ["cumulative", "auto"])
