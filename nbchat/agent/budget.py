@@ -151,7 +151,13 @@ class Meter:
 
 def meter_of(budget: "Budget | Meter | None") -> Meter | None:
     """The meter of a budget; all that get the same meter share it."""
-    return Meter(budget) if isinstance(budget, Budget) else budget
+    if isinstance(budget, Budget):
+        return Meter(budget)
+    if budget is not None and not isinstance(budget, Meter):
+        raise ConfigError(
+            f"budget can't be {budget!r}. Use Budget(tokens=...) or dollars=..."
+        )
+    return budget
 
 
 def check_price(meter: Meter, provider: Provider) -> None:

@@ -56,6 +56,7 @@ from nbchat.agent.map_rows import (
     RowTask,
     Steps,
     as_json,
+    column_names,
     field_of,
     first_agent,
     is_same,
@@ -174,7 +175,8 @@ def map_agents(
     Raises ConfigError for what would fail in every row, such as an unknown model: for
     that the first row is asked alone, and waited for up to two seconds.
     """
-    _check(make_agent, rows, output, min(workers, samples))
+    _check(make_agent, output, store, workers=workers, samples=samples)
+    _check_rows(rows, key, prompt)
     name = name or getattr(make_agent, "__qualname__", "") or "agents"
     run = MapRun(
         Plan(name, make_agent, output, samples, store, Control(meter_of(budget))),
@@ -189,18 +191,31 @@ def map_agents(
     return run.begin() if start else run
 
 
-def _check(make_agent: MakeAgent, rows: Iterable[Any], output: Any, least: int) -> None:
-    if least < 1:
-        raise ConfigError(f"workers and samples can't be {least}. Use at least 1.")
+def _check(make_agent: MakeAgent, output: Any, store: object, **counts: int) -> None:
+    for name, count in counts.items():
+        if not isinstance(count, int) or count < 1:
+            raise ConfigError(f"{name} can't be {count!r}. Use at least 1.")
     if not isinstance(make_agent, Agent) and not callable(make_agent):
         raise ConfigError(
             f"make_agent can't be {make_agent!r}. Use a function or an Agent."
         )
-    if not isinstance(rows, Iterable):
+    if isinstance(store, str):
+        raise ConfigError("store can't be a text. Use Store(URL).")
+    output_type(output)  # raises ConfigError
+
+
+def _check_rows(rows: Iterable[Any], *fields: Part) -> None:
+    """Raise ConfigError for what isn't rows, and for a column that a frame lacks."""
+    is_one = isinstance(rows, str | bytes | Mapping)
+    if is_one or not isinstance(rows, Iterable):
         raise ConfigError(
             f"rows can't be {type(rows).__name__}. Use a DataFrame or a list."
         )
-    output_type(output)  # raises ConfigError
+    columns = column_names(rows)
+    for field in fields if columns else ():
+        if isinstance(field, str) and field not in columns:
+            known = ", ".join(columns)
+            raise ConfigError(f"No column named {field!r}. Choose one of {known}.")
 
 
 class MapRun:
@@ -1006,7 +1021,7 @@ class Estimate:
         parts = ["{:,} to {:,} tokens".format(*self.tokens)]
         if self.dollars is not None:
             parts.append("${:,.2f} to ${:,.2f}".format(*self.dollars))
-        parts.append("{:,.1f} to {:,.1f} minutes".format(*self.minutes))
+        parts.append(" to ".join(_duration(each * MINUTE) for each in self.minutes))
         basis = f", by the first {self.measured:,}" if self.measured else ""
         return f"{self.rows:,} rows{basis}: {', '.join(parts)}"
 

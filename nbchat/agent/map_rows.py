@@ -102,39 +102,51 @@ class Row:
 def read_rows(rows: Iterable[Any], key: Part, prompt: Part) -> Iterator[Row]:
     """The rows of a DataFrame, a list, a generator or anything else, one by one."""
     items: Iterable[Any] = rows
-    if hasattr(rows, "columns") and hasattr(rows, "itertuples"):
-        names = [str(each) for each in rows.columns]
-        values = rows.itertuples(index=False, name=None)
+    if names := column_names(rows):
+        frame: Any = rows
+        values = (
+            frame.itertuples(index=False, name=None)
+            if hasattr(rows, "itertuples")
+            else frame.iter_rows()
+        )
         items = (dict(zip(names, each, strict=True)) for each in values)
     for number, item in enumerate(items):
         yield _row(number, item, key, prompt)
 
 
+def column_names(rows: Any) -> list[str]:
+    """The columns of a DataFrame of pandas or polars; empty for other rows."""
+    is_frame = hasattr(rows, "itertuples") or hasattr(rows, "iter_rows")
+    return [str(each) for each in rows.columns] if is_frame else []
+
+
 def _row(number: int, item: Any, key: Part, prompt: Part) -> Row:
     """A row; one without a key or a prompt has a `problem`."""
-    name, missing = f"row {number}", "key"
-    try:
-        found = number if key is None else _part(item, key)
-        if is_missing(found):
-            raise ValueError("it is empty")  # noqa: TRY301
-        name = str(found)
-        if len(name) > KEY_LENGTH:
-            name = f"{name[:KEY_LENGTH]}#{hash_of(name)[:12]}"
-        missing = "prompt"
-        text = _part(item, prompt)
-        if not isinstance(text, str):
-            raise TypeError(f"expected text, not {type(text).__name__}")  # noqa: TRY301
-    except Exception as error:  # noqa: BLE001  # a user's function, or a field
-        problem = f"No {missing} for this row: {error_line(error)}"
+    name = f"row {number}"
+    found, problem = (number, "") if key is None else _part(item, key, "key")
+    if problem:
         return Row(name, number, "", item, problem)
-    return Row(name, number, text, item)
+    name = str(found)
+    if len(name) > KEY_LENGTH:
+        name = f"{name[:KEY_LENGTH]}#{hash_of(name)[:12]}"
+    text, problem = _part(item, prompt, "prompt")
+    if not problem and not isinstance(text, str):
+        problem = f"The prompt of this row is {type(text).__name__}, not text."
+    return Row(name, number, "" if problem else text, item, problem)
 
 
-def _part(item: Any, field: Part) -> Any:
-    """A field of a row, or the result of a function of it; raises what that raises."""
-    if not isinstance(field, str):
-        return item if field is None else field(item)
-    return item[field] if isinstance(item, Mapping) else getattr(item, field)
+def _part(item: Any, field: Part, part: str) -> tuple[Any, str]:
+    """A field of a row, or the result of a function of it; and why there is none."""
+    try:
+        if not isinstance(field, str):
+            found = item if field is None else field(item)
+        else:
+            found = item[field] if isinstance(item, Mapping) else getattr(item, field)
+    except Exception as error:  # noqa: BLE001  # a user's function, or a field
+        if isinstance(field, str) and isinstance(error, KeyError | AttributeError):
+            return None, f"This row has no {field}, which is its {part}."
+        return None, f"No {part} for this row: {error_line(error)}"
+    return found, f"The {part} of this row is empty." if is_missing(found) else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

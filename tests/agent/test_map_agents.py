@@ -19,6 +19,7 @@ from pathlib import Path
 from sqlite3 import connect as connect_to
 
 import pandas as pd
+import polars as pl
 import pytest
 from forked import clean_context
 from map_desk import (
@@ -119,6 +120,20 @@ def test_a_table_of_failed_rows_has_the_columns_of_the_output():
             "make_agent can't be 'no maker'. Use a function or an Agent",
         ),
         (make_agent, 5, None, "rows can't be int. Use a DataFrame or a list"),
+        (make_agent, "one text", None, "rows can't be str. Use a DataFrame or a list"),
+        (make_agent, {"T1": "text"}, None, "rows can't be dict. Use a DataFrame"),
+        (
+            make_agent,
+            pd.DataFrame({"id": [1], "question": ["?"]}),
+            None,
+            "No column named 'text'. Choose one of id, question",
+        ),
+        (
+            make_agent,
+            pl.DataFrame({"number": [1], "text": ["?"]}),
+            None,
+            "No column named 'id'. Choose one of number, text",
+        ),
         (make_agent, [], {"type": "bike"}, "output isn't a JSON schema"),
     ],
 )
@@ -206,22 +221,18 @@ def test_functions_of_a_notebook_go_to_other_processes():
     ("row", "error"),
     [
         ({"id": "E", "text": "explode"}, "RequestRefused: no such model"),
-        ({"id": "E"}, "No prompt for this row: KeyError: 'text'"),
-        (
-            {"id": "E", "text": 3},
-            "No prompt for this row: TypeError: expected text, not int",
-        ),
+        ({"id": "E"}, "This row has no text, which is its prompt."),
+        ({"id": "E", "text": 3}, "The prompt of this row is int, not text."),
+        ({"id": "E", "text": float("nan")}, "The prompt of this row is empty."),
         ({"id": "T0001", "text": "x"}, "The key T0001 occurs twice."),
-        (3, "No key for this row: AttributeError: 'int' object has no attribute 'id'"),
-        (
-            {"id": float("nan"), "text": "x"},
-            "No key for this row: ValueError: it is empty",
-        ),
+        (3, "This row has no id, which is its key."),
+        ({"id": float("nan"), "text": "x"}, "The key of this row is empty."),
     ],
     ids=[
         "a refused request",
         "no prompt",
         "a number",
+        "an empty prompt",
         "a key twice",
         "no record",
         "no key",
@@ -242,12 +253,12 @@ def test_a_row_without_a_prompt_is_never_asked_however_often_it_is_tried(store):
     rows = [*tickets(1), {"id": "E"}]
     mapped(rows, store=store)
     run = mapped(rows, store=store)
-    assert "E: No prompt for this row" in html.unescape(run._repr_html_())
+    assert "E: This row has no text" in html.unescape(run._repr_html_())
     assert run.counts.rate_text(is_running=False) == ""
     run.retry_failed().wait()
     assert list(run.table()["error"]) == [
         "",
-        "No prompt for this row: KeyError: 'text'",
+        "This row has no text, which is its prompt.",
     ]
     assert run.counts.failed == 1
 
@@ -543,8 +554,26 @@ def test_a_maker_that_makes_no_agent_is_an_error_of_the_call():
         ConfigError, match=r"make_agent returned str\. It must return an Agent"
     ):
         mapped(tickets(2), lambda: "an agent")
-    with pytest.raises(ConfigError, match="workers and samples can't be 0"):
-        map_agents(make_agent, [], workers=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"workers": 0}, "workers can't be 0. Use at least 1."),
+        ({"samples": "two"}, "samples can't be 'two'. Use at least 1."),
+        ({"store": "sqlite:///t.db"}, "store can't be a text. Use Store"),
+        ({"budget": 5}, r"budget can't be 5. Use Budget\(tokens"),
+    ],
+)
+def test_an_argument_of_another_type_is_refused_with_the_right_one(
+    options: dict[str, object], said: str
+):
+    with pytest.raises(ConfigError, match=said):
+        mapped(tickets(1), **options)
+
+
+def test_a_frame_of_polars_has_rows_like_any_other():
+    assert_right(mapped(pl.DataFrame(tickets(3))), 3)
 
 
 def test_providers_and_agents_are_sent_without_their_key(monkeypatch):
