@@ -29,7 +29,7 @@ NAMES = """
 """
 
 SIGNATURES = {
-    "Agent": "provider * base_url api_key tools system engine session tool_choice "
+    "Agent": "provider * base_url api_key window tools system engine session tool_choice "
     "max_steps max_output_tokens approve listener recall context_tools rules budget options",
     "Agent.run": "self text * stop attached pasted from_cell output budget",
     "Agent.chat": "self text * stop attached output budget",

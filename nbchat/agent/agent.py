@@ -76,7 +76,8 @@ class Agent:
     environment, or the embedded one. A provider that `connect` returns is used as is.
 
     `base_url` is the address of a compatible server, `api_key` its key or a function
-    that returns it. `tool_choice` is auto, none, required or a tool's name, or a
+    that returns it, and `window` the model's context window if nobody else knows it.
+    `tool_choice` is auto, none, required or a tool's name, or a
     function of the session that returns one: so code controls the workflow. `approve`
     is asked before each call of a tool that is not `read_only`; only True approves.
     Without it every tool runs but those that declare `read_only=False`, and those of
@@ -93,6 +94,7 @@ class Agent:
         *,
         base_url: str = "",
         api_key: str | ReadKey | None = None,
+        window: int | None = None,
         tools: Iterable[Callable[..., object]] = (),
         system: str = "",
         engine: CompactionEngine | None = None,
@@ -109,7 +111,7 @@ class Agent:
         **options: Unpack[RequestOptions],
     ) -> None:
         """Make an agent; see the class. Raises ConfigError when a part cannot work."""
-        usual = _usual(provider, base_url, api_key)
+        usual = _usual(provider, base_url, api_key, window)
         self.provider = usual.provider
         self.model_origin = usual.model_origin
         """Source of the model's name, such as a variable; empty if code named it."""
@@ -622,15 +624,20 @@ class Agent:
 
 
 def _usual(
-    provider: Provider | str, base_url: str, api_key: str | ReadKey | None
+    provider: Provider | str,
+    base_url: str,
+    api_key: str | ReadKey | None,
+    window: int | None,
 ) -> AgentSettings:
     """Default parts of an agent, used where no argument says otherwise."""
     if isinstance(provider, str):
-        return agent_settings(provider, base_url=base_url, api_key=api_key)
-    if base_url or api_key:
+        return agent_settings(
+            provider, base_url=base_url, api_key=api_key, window=window
+        )
+    if base_url or api_key or window:
         raise ConfigError(
-            "base_url and api_key need a model's name, such as 'openai:my-model'. "
-            f"{provider!r} is already connected."
+            "base_url, api_key and window need a model's name, such as "
+            f"'openai:my-model'. {provider!r} is already connected."
         )
     engine = CompactionEngine(context_token_threshold=None)
     return AgentSettings(provider, "", engine)

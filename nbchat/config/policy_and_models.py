@@ -50,19 +50,23 @@ class AgentSettings:
 
 
 def agent_settings(
-    model: str = "", *, base_url: str = "", api_key: str | ReadKey | None = None
+    model: str = "",
+    *,
+    base_url: str = "",
+    api_key: str | ReadKey | None = None,
+    window: int | None = None,
 ) -> AgentSettings:
     """Read the environment and site files, and connect to a model.
 
-    An empty `model` or `base_url` is as set. Nothing that was set in a chat counts, and
-    no database is opened. Raises ConfigError.
+    An empty `model`, `base_url` or `window` is as set. Nothing that was set in a chat
+    counts, and no database is opened. Raises ConfigError.
     """
     config = settings()
-    given = {"model": model, "base_url": base_url}
+    given = {"model": model, "base_url": base_url, "window": window}
     refuse_locked(**{name: each for name, each in given.items() if each})
     name = model or configured_model(config)
     url = base_url or address_of(config, name)
-    window = window_for(config, name)
+    window = window or window_for(config, name)
     provider = connected(config, name, base_url=url, window=window, api_key=api_key)
     return AgentSettings(
         provider,

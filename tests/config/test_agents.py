@@ -69,6 +69,14 @@ def test_arguments_win_over_the_environment(monkeypatch):
     assert (usual.system, usual.max_steps) == ("From the environment.", 7)
 
 
+def test_an_agent_takes_the_window_of_a_model_that_nobody_knows():
+    url = "http://127.0.0.1:9/v1"
+    agent = Agent("openai:my-model", base_url=url, window=8_000)
+    assert agent.context_usage().window == 8_000
+    with pytest.raises(ConfigError, match="window need a model's name"):
+        Agent(agent.provider, window=9_000)
+
+
 def test_a_provider_is_used_as_it_is(monkeypatch):
     monkeypatch.setenv("NBCHAT_POLICY", "tiered")
     agent = Agent(ScriptedProvider(says("Hi.")))
