@@ -115,9 +115,9 @@ def database_url(url: str) -> sa.URL:
     credentials = url.partition("://")[2].partition(":")[2]
     if found is None or (found.password is not None and credentials.count("@") > 1):
         raise StoreError(
-            "store_url isn't a valid database URL. Use one such as "
-            "postgresql+psycopg://user:password@host:5432/chats. In a password, write "
-            "@ as %40, : as %3A and / as %2F."
+            "store_url isn't a valid database URL. Use one such as sqlite:///chats.db "
+            "or postgresql+psycopg://user:password@host:5432/chats. In a password, "
+            "write @ as %40, : as %3A and / as %2F."
         ) from None
     return found
 

@@ -660,10 +660,15 @@ class SessionStore:
         except IntegrityError as error:
             raise SessionTaken(TAKEN) from error
         except (SQLAlchemyError, OSError, ImportError) as error:  # no driver
-            seen = _first_line(error)
-            is_full = "disk is full" in seen or "No space left" in seen
-            line = "The disk is full." if is_full else f"The database failed ({seen})."
-            raise StoreError(line) from error
+            raise StoreError(self._line_of(_first_line(error))) from error
+
+    def _line_of(self, seen: str) -> str:
+        """A database's error as a person reads it."""
+        if "disk is full" in seen or "No space left" in seen:
+            return "The disk is full."
+        if "file is not a database" in seen:
+            return f"{self.location} isn't a database. Set store_url to another file."
+        return f"The database failed ({seen})."
 
 
 def _stored(at: Origin) -> dict[str, str]:

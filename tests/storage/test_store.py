@@ -512,7 +512,7 @@ def test_a_file_that_is_no_database_is_reported_and_unchanged(tmp_path):
     file = tmp_path / "sessions.db"
     file.write_text("this is not a database, it is a diary" * 50)
     with pytest.raises(
-        StoreError, match=r"The database failed \(file is not a database\)"
+        StoreError, match=r"sessions.db isn't a database. Set store_url"
     ):
         SessionStore(f"sqlite:///{file}").sessions()
     assert file.read_text().startswith("this is not a database")
@@ -669,6 +669,7 @@ def test_an_invalid_url_is_reported_without_any_part_of_it(url):
     store = SessionStore(url)
     agent = agent_in(store, says("hi"))
     (reason,) = faults(agent.run("hello"))
+    assert "Use one such as sqlite:///chats.db or" in reason
     assert "In a password, write @ as %40" in reason
     assert agent.session.last_answer == "hi"
     with pytest.raises(StoreError, match="isn't a valid database URL") as refused:
