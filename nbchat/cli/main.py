@@ -10,6 +10,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib.metadata import version
 from importlib.resources import files
 from importlib.util import find_spec
@@ -23,7 +24,7 @@ from nbchat.config.private_files import write_private
 from nbchat.config.settings import markdown_table
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import count_messages
-from nbchat.errors import ConfigError, NbchatError
+from nbchat.errors import ConfigError, NbchatError, SessionNotFound
 from nbchat.providers.connect import EMBEDDED_MODEL, default_model
 from nbchat.providers.model_download import is_fetched, model_file
 from nbchat.rendering.plain_text import terminal_text
@@ -76,10 +77,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """Names the nearest command for a mistyped one."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            near = get_close_matches(str(value), map(str, action.choices), 1)
+            known = ", ".join(map(str, action.choices))
+            advice = f"Did you mean {near[0]}?" if near else f"Choose one of {known}."
+            raise argparse.ArgumentError(action, f"there's no {value!r}. {advice}")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="nbchat", description=DESCRIPTION, epilog=EPILOG
-    )
+    parser = _Parser(prog="nbchat", description=DESCRIPTION, epilog=EPILOG)
     parser.set_defaults(command=None)
     ours = f"nbchat {version('jupyter-nbchat')}"
     shown = f"{ours} (database {VERSIONS[-1]}, exported files {VERSION})"
@@ -230,9 +240,8 @@ def _db_init(options: argparse.Namespace) -> None:
         return
     store = _store()
     store.initialize(rls=options.rls)
-    print(
-        f"{store.location} is ready. Row level security: {options.rls or 'unchanged'}"
-    )
+    rls = f" Row level security: {options.rls}." if options.rls else ""
+    print(f"{store.location} is ready.{rls}")
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -295,14 +304,24 @@ def _sessions(options: argparse.Namespace) -> None:
     for info in found:
         line = f"{info.id}  {info.used_at[:16]}  {info.messages:5}  {info.title}"
         print(terminal_text(line))
-    if len(found) == limit and store.sessions(limit=1, before=found[-1].id):
+    if not found:
+        earlier = f" before {options.before}" if options.before else ""
+        print(f"There are no sessions{earlier}.", file=sys.stderr)
+    if found and len(found) == limit and store.sessions(limit=1, before=found[-1].id):
         more = f"For earlier sessions: nbchat sessions --before {found[-1].id}"
         print(more, file=sys.stderr)
 
 
 def _export(options: argparse.Namespace) -> None:
     """Write a session to a file or to standard output."""
-    text = exported(_store().load(options.session), options.to)
+    try:
+        session = _store().load(options.session)
+    except SessionNotFound as error:
+        advice = "nbchat sessions lists yours."
+        raise NbchatError(
+            f"There's no session {options.session!r}. {advice}"
+        ) from error
+    text = exported(session, options.to)
     if options.output is None:
         if sys.stdout.isatty():
             text = terminal_text(text)

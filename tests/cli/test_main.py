@@ -137,7 +137,9 @@ def test_existing_notebooks_are_never_overwritten(tmp_path):
 
 def test_sessions_are_listed(capsys):
     assert main(["sessions"]) == 0
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr() == ("", "There are no sessions.\n")
+    assert main(["sessions", "--before", "s1"]) == 0
+    assert capsys.readouterr().err == "There are no sessions before s1.\n"
 
 
 def test_a_session_with_an_odd_title_is_listed(capsys):
@@ -199,7 +201,10 @@ def test_an_export_without_a_file_is_printed(tmp_path, capsysbinary):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["export", "s2", "--to", "md"], "There's no session 's2'"),
+        (
+            ["export", "s2", "--to", "md"],
+            "There's no session 's2'. nbchat sessions lists yours.",
+        ),
         (["export", "s1", "--to", "md", "--output", "/dev/null/x"], "Can't write"),
         (["import", "no-such-file.json"], "Can't read no-such-file.json: No such"),
         (["import", "binary.json"], "Can't read binary.json: it's not UTF-8"),
@@ -255,6 +260,21 @@ def test_an_unknown_option_of_another_command_is_refused(capsys):
         main(["doctor", "--no-browser"])
     assert ended.value.code == 2
     assert "unrecognized arguments: --no-browser" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["sesions"], "there's no 'sesions'. Did you mean sessions?"),
+        (["x"], "there's no 'x'. Choose one of demo, lab, run"),
+        (["export", "s1", "--to", "htm"], "there's no 'htm'. Did you mean html?"),
+    ],
+)
+def test_a_mistyped_word_names_the_nearest(capsys, typed: list[str], said: str):
+    with pytest.raises(SystemExit) as ended:
+        main(typed)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.slow
