@@ -176,11 +176,10 @@ def map_agents(
     that the first row is asked alone, and waited for up to two seconds.
     """
     _check(make_agent, output, store, workers=workers, samples=samples)
-    _check_rows(rows, key, prompt)
     name = name or getattr(make_agent, "__qualname__", "") or "agents"
     run = MapRun(
         Plan(name, make_agent, output, samples, store, Control(meter_of(budget))),
-        partial(read_rows, rows, key, prompt),
+        partial(read_rows, _checked_rows(rows, key, prompt), key, prompt),
         len(rows) if isinstance(rows, Sized) else None,
         workers=workers,
         executor=executor,
@@ -204,8 +203,8 @@ def _check(make_agent: MakeAgent, output: Any, store: object, **counts: int) -> 
     output_type(output)  # raises ConfigError
 
 
-def _check_rows(rows: Iterable[Any], *fields: Part) -> None:
-    """Raise ConfigError for what isn't rows, and for a column that a frame lacks."""
+def _checked_rows(rows: Iterable[Any], *fields: Part) -> Iterable[Any]:
+    """The rows; raises ConfigError for anything else, and a column a frame lacks."""
     is_one = isinstance(rows, str | bytes | Mapping)
     if is_one or not isinstance(rows, Iterable):
         raise ConfigError(
@@ -216,6 +215,7 @@ def _check_rows(rows: Iterable[Any], *fields: Part) -> None:
         if isinstance(field, str) and field not in columns:
             known = ", ".join(columns)
             raise ConfigError(f"No column named {field!r}. Choose one of {known}.")
+    return rows
 
 
 class MapRun:
