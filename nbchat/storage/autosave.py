@@ -83,12 +83,14 @@ LOG_WRITTEN_AGAIN = SavingFailed(
 )
 
 
-def save_session(store: SessionStore, session: Session) -> None:
+def save_session(
+    store: SessionStore, session: Session, origin: Origin | None = None
+) -> None:
     """Save a whole session that is in no store yet; raises StoreError.
 
     A session without entries is not saved.
     """
-    progress = Progress(store, session, Origin(), is_saved=False)
+    progress = Progress(store, session, origin or Origin(), is_saved=False)
     progress.note_all()
     progress.save_pending()
 
