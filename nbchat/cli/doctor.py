@@ -15,7 +15,7 @@ from pathlib import Path
 from jupyter_core.paths import jupyter_config_path
 from jupyter_server.extension.config import ExtensionConfigManager
 
-from nbchat.config.layers import settings, unread_variables
+from nbchat.config.layers import settings, unread_names
 from nbchat.config.settings import TABLE, NbChat, Setting
 from nbchat.conversation.secret_masking import HIDDEN, without_secrets
 from nbchat.errors import NbchatError
@@ -180,7 +180,7 @@ def diagnose() -> Report:
     else:
         store = opened_store(config)
         report.section("Settings", _setting_rows(config, store))
-        for line in unread_variables():
+        for line in unread_names():
             report.problem(line)
         report.section("Locked settings", _lock_rows(config))
         report.section("API keys", _key_rows())

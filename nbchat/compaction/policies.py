@@ -110,6 +110,7 @@ class Policy:
     def __post_init__(self) -> None:
         """Raise ConfigError for values that cannot work."""
         self._check_choices()
+        self._check_numbers()
         for name in ("window_share", "summary_share", "facts_share", "largest_share"):
             self._check_share(name)
         if self.target_share is not None:
@@ -144,6 +145,17 @@ class Policy:
                     self._refuse(
                         f"{field.name} can't be {value!r}. Choose one of {known}"
                     )
+
+    def _check_numbers(self) -> None:
+        for field in fields(self):
+            types, value = (
+                (field.type, *get_args(field.type)),
+                getattr(self, field.name),
+            )
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            may_be_none = value is None and type(None) in types
+            if {int, float} & {*types} and not (is_number or may_be_none):
+                self._refuse(f"{field.name} can't be {value!r}. Use a number")
 
     def _check_share(self, name: str) -> None:
         share = getattr(self, name)

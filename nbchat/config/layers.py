@@ -25,7 +25,7 @@ layer sets the model or the address, none of them does.
 import json
 import logging
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,10 @@ CHATBOT_VARIABLES = {
 """Variables of the plan that the policy `tiered` follows, and what to set instead."""
 
 
+PARTS = "NbChat, locked or policies"
+"""The parts of a site file."""
+
+
 @dataclass(frozen=True, slots=True)
 class SiteFile:
     """One file: its values, and the settings it locks."""
@@ -96,6 +100,8 @@ class SiteFile:
     values: Mapping[str, Any]
     locked: tuple[str, ...]
     policy_fields: Mapping[str, Mapping[str, Any]]
+    unread: tuple[str, ...]
+    """One line about each name in it that is no setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +116,8 @@ class Site:
     chosen: Mapping[str, Any]
     """The model that the person chose for always, with address and window."""
     policy_fields: Mapping[str, Mapping[str, Any]]
+    unread: Sequence[str]
+    """One line about each name in the files that is no setting."""
 
 
 def settings(
@@ -124,7 +132,7 @@ def settings(
     """
     if unknown := set(arguments) - TABLE.keys():
         raise ConfigError(unknown_setting(*sorted(unknown)))
-    for line in unread_variables():
+    for line in unread_names():
         logger.warning(line)
     found = _layered(config or Config(), policies or {}, arguments)
     found.read = {name: getattr(found, name) for name in (*CONNECTION, "model")}
@@ -153,8 +161,11 @@ def _layered(
     return found
 
 
-def unread_variables() -> list[str]:
-    """One line about each variable of the environment that looks like a setting."""
+def unread_names() -> list[str]:
+    """One line about each name that looks like a setting and is none.
+
+    Of variables of the environment, and in site files.
+    """
     known = [row.variable for row in TABLE.values()]
     unread = sorted(os.environ.keys() - set(known))
     lines = [
@@ -162,7 +173,7 @@ def unread_variables() -> list[str]:
         for name in unread
         if name.startswith("NBCHAT_") and not name.startswith(OTHER_VARIABLES)
     ]
-    return lines + [
+    return [*read_site().unread, *lines] + [
         f"nbchat doesn't use {name}. {use}."
         for name, use in CHATBOT_VARIABLES.items()
         if name in os.environ
@@ -337,7 +348,8 @@ def _merged(files: Iterable[SiteFile], chosen: Mapping[str, Any]) -> Site:
             if name not in locks or file.rank >= locks[name].rank:
                 values[name], origins[name] = value, file.path
     locked = {name: file.path for name, file in locks.items()}
-    return Site(values, origins, locked, chosen, _policy_fields(files, locks))
+    unread = [line for file in files for line in file.unread]
+    return Site(values, origins, locked, chosen, _policy_fields(files, locks), unread)
 
 
 def _with_own_fields(
@@ -374,14 +386,21 @@ def _policy_fields(
 def _read(path: Path, rank: int) -> SiteFile:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        values, locked = dict(found.get("NbChat", {})), found.get("locked", [])
-        fields = {name: dict(each) for name, each in found.get("policies", {}).items()}
-    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise ConfigError(
-            f'{path} isn\'t JSON of the form {{"NbChat": {{...}}}}: {error}'
-        ) from error
+    except OSError as error:
+        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} isn't JSON: {error}.") from error
+    parts: dict[str, Any] = {"NbChat": {}, "locked": [], "policies": {}}
+    parts |= found if isinstance(found, dict) else {"NbChat": found}
+    values, locked, policies = parts["NbChat"], parts["locked"], parts["policies"]
+    changed = policies.values() if isinstance(policies, dict) else [policies]
+    if not all(isinstance(each, dict) for each in (values, *changed)):
+        raise ConfigError(f'{path} isn\'t of the form {{"NbChat": {{...}}}}.')
     if not isinstance(locked, list) or not all(isinstance(n, str) for n in locked):
         raise ConfigError(
             f'{path}: "locked" must be a list of names, as in ["policy"], not {locked}'
         )
-    return SiteFile(path, rank, values, tuple(locked), fields)
+    unread = [f"{path}: {unknown_setting(n)}" for n in values if n not in TABLE]
+    unread += [f"{path}: {n!r} isn't read. Use {PARTS}." for n in [*parts][3:]]
+    known = {name: each for name, each in values.items() if name in TABLE}
+    return SiteFile(path, rank, known, tuple(locked), policies, tuple(unread))

@@ -257,6 +257,8 @@ def unknown_kind(model: str, listed: Iterable[str] = ()) -> str:
     kind, colon, name = model.partition(":")
     if kind in CLOSED:
         return CLOSED[kind].format(model=model, name=name.rpartition("/")[2] or "NAME")
+    if kind in KINDS and not name:
+        return f"{model!r} names no model. Write one, as in {kind}:NAME."
     nearest = get_close_matches(kind, KINDS, n=1) if colon else []
     if nearest and nearest[0] != kind:
         right = f"{nearest[0]}:{model.partition(':')[2]}"

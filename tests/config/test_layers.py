@@ -18,7 +18,7 @@ from nbchat.config.layers import (
     CHATBOT_VARIABLES,
     is_locked,
     settings,
-    unread_variables,
+    unread_names,
 )
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.errors import ConfigError
@@ -238,7 +238,7 @@ def test_a_site_file_and_code_change_fields_of_a_policy(site):
     ("fields", "message"),
     [
         ({"kep": 5}, "The policy 'tiered' has no field 'kep'. Did you mean keep?"),
-        ({"keep": "many"}, "Policy 'tiered': '<' not supported between"),
+        ({"keep": "many"}, "Policy 'tiered': keep can't be 'many'. Use a number"),
         ({"target_share": 0.9}, "target_share 0.9 must be below window_share"),
     ],
 )
@@ -317,6 +317,38 @@ def test_a_site_file_that_is_not_json_is_named(site):
         settings()
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[1]", "isn't of the form"),
+        ('{"NbChat": "x"}', "isn't of the form"),
+        ('{"policies": {"tiered": 5}}', "isn't of the form"),
+        ('{"locked": "policy"}', '"locked" must be a list of names'),
+    ],
+)
+def test_a_site_file_of_another_form_is_named(site, text: str, said: str):
+    (site / "10-odd.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"10-odd\.json") as refused:
+        settings()
+    assert said in str(refused.value)
+
+
+def test_a_site_file_that_cannot_be_read_is_named(site):
+    (site / "10-gone.json").symlink_to(site / "nowhere")
+    with pytest.raises(ConfigError, match=r"Can't read .*10-gone\.json: No such file"):
+        settings()
+
+
+def test_unknown_names_in_a_site_file_are_logged_with_the_nearest(site, caplog):
+    file = site / "10-site.json"
+    file.write_text('{"NbChat": {"modle": "m", "max_steps": 3}, "nbchat": {}}')
+    assert settings().max_steps == 3
+    assert caplog.messages == [
+        f"{file}: No setting named modle. Did you mean model?",
+        f"{file}: 'nbchat' isn't read. Use NbChat, locked or policies.",
+    ]
+
+
 def test_an_unknown_variable_is_logged_with_the_nearest_name(monkeypatch, caplog):
     monkeypatch.setenv("NBCHAT_EFORT", "5")
     settings()
@@ -328,7 +360,7 @@ def test_an_unknown_variable_is_logged_with_the_nearest_name(monkeypatch, caplog
 def test_the_variables_of_the_plan_behind_tiered_are_explained(monkeypatch):
     for name in CHATBOT_VARIABLES:
         monkeypatch.setenv(name, "1")
-    lines = unread_variables()
+    lines = unread_names()
     assert len(lines) == len(CHATBOT_VARIABLES) == 7
     named = {name for line in lines for name in re.findall(r"NBCHAT_\w+", line)}
     assert named < {row.variable for row in TABLE.values()}

@@ -69,6 +69,10 @@ def test_a_summary_model_may_be_of_another_provider_or_just_a_name(monkeypatch):
             "'gpt-5' has no provider. Did you mean openai:gpt-5",
         ),
         ({"model": "azur:gpt-5"}, "No provider named azur. Did you mean azure:gpt-5?"),
+        (
+            {"model": "openai:"},
+            "'openai:' names no model. Write one, as in openai:NAME.",
+        ),
         ({"model": "local:llama-900b"}, "embedded model named 'llama-900b'"),
         ({"model": "local:/no/such/file.gguf"}, "No model file"),
         ({"model": "openai:gpt-5"}, "OPENAI_API_KEY"),
