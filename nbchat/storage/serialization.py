@@ -49,11 +49,11 @@ class SessionInfo:
     model: str
     used_at: str
     messages: int
-    snippet: str = ""
+    snippet: str
     """The part of a message that matches a search best."""
-    family: str = ""
+    family: str
     """The oldest session of those that it is a branch of; else itself."""
-    branches: int = 1
+    branches: int
     """Sessions of its family in the list, this one included."""
 
 
@@ -380,7 +380,9 @@ def info_from_row(row: Any) -> SessionInfo:
         model,
         row.used_at,
         row.messages,
-        family=family,
+        "",
+        family,
+        1,
     )
 
 

@@ -28,6 +28,7 @@ from nbchat.config.api_keys import Place
 from nbchat.rendering.plain_text import displayable
 from nbchat.storage.branches import Switch
 from nbchat.storage.saved_settings import SettingInForce
+from nbchat.storage.serialization import SessionInfo
 
 Amount = Annotated[int, ("minimum", 0)]
 """A count, a position in the transcript, or the key of an item."""
@@ -718,28 +719,14 @@ class ServersList(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRow:
-    """A session; `snippet` is what a search found, or empty.
+class SessionsList(Answer):
+    """The sessions used last, or the best matches, of `total`; `current` is this one.
 
-    `branches` counts the sessions of its family, this one included.
+    It is an id, or empty.
     """
 
-    session: str
-    title: str
-    notebook: str
-    model: str
-    used_at: str
-    messages: Amount
-    snippet: str
-    branches: Amount
-    is_current: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SessionsList(Answer):
-    """The sessions used last, or the best matches, of `total`."""
-
-    sessions: tuple[SessionRow, ...]
+    sessions: tuple[SessionInfo, ...]
+    current: str
     total: Amount
 
 

@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import ServerState, tool_line
@@ -54,8 +54,6 @@ from nbchat.storage.saved_settings import SettingInForce
 from nbchat.storage.store import SessionStore
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
     from nbchat.chat.commands import Commands
     from nbchat.chat.live_changes import LiveSettings
     from nbchat.jupyter.notebook_context import NotebookContext
@@ -63,8 +61,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Send = Callable[[dict[str, Any]], None]
-
-Made = TypeVar("Made", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +225,14 @@ def servers_list(servers: Iterable[ServerState]) -> protocol.ServersList:
 def _server(server: ServerState) -> protocol.Server:
     tools = server.tools or ()
     shown = (protocol.ServerTool(each.name, tool_line(each)) for each in tools)
-    is_connected = server.tools is not None
-    return _as(protocol.Server, server, tools=tuple(shown), is_connected=is_connected)
+    return protocol.Server(
+        server.name,
+        server.address,
+        server.origin,
+        server.problem,
+        server.tools is not None,
+        tuple(shown),
+    )
 
 
 def completions(
@@ -647,13 +649,11 @@ def sessions_list(
     most = 4 * MOST_SESSIONS  # of which some are branches of others
     listed = store.sessions(query=query[:LONGEST_QUERY], limit=most)
     found = one_per_family(listed, current=current)
-    rows = tuple(
-        _as(protocol.SessionRow, each, session=each.id, is_current=each.id == current)
-        for each in found[:MOST_SESSIONS]
-    )
     is_cut = len(listed) == most and not query.strip()
     return protocol.SessionsList(
-        rows, total=store.count_sessions() if is_cut else len(found)
+        tuple(found[:MOST_SESSIONS]),
+        current,
+        total=store.count_sessions() if is_cut else len(found),
     )
 
 
@@ -738,9 +738,3 @@ def _label(entry: Entry) -> str:
     if entry.is_by_nbchat:
         return "nbchat to the model"
     return LABELS.get(entry.role, entry.role.capitalize())
-
-
-def _as(kind: type[Made], found: object, **others: Any) -> Made:
-    """A part of an answer from an object with fields of the same names."""
-    names = [each.name for each in fields(kind) if each.name not in others]
-    return kind(**{name: getattr(found, name) for name in names}, **others)

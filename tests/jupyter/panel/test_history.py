@@ -1,7 +1,6 @@
 """Queries for pages of history, the text of a message, and the list of sessions."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from nbchat.jupyter.panel.queries import (
     session_text,
     sessions_list,
 )
+from nbchat.storage.serialization import SessionInfo
 from nbchat.testing import ScriptedProvider
 
 
@@ -182,7 +182,7 @@ def test_sessions_are_listed_and_the_current_one_is_marked(panel, store):
     assert panel.wait(20)
     found = known(sessions_list(panel.session, "", store))
     assert [row["title"] for row in found["sessions"]] == ["about the roof", "first"]
-    assert [row["is_current"] for row in found["sessions"]] == [True, False]
+    assert found["sessions"][0]["id"] == found["current"] == panel.session.session_id
     assert [row["messages"] for row in found["sessions"]] == [2, 4]
     found = known(sessions_list(panel.session, "SECOND two", store))
     assert [row["title"] for row in found["sessions"]] == ["first"]
@@ -206,27 +206,15 @@ def test_a_session_of_the_list_is_given_as_markdown(panel, store):
 
 
 def test_of_many_sessions_the_newest_are_listed(panel):
-    @dataclass(frozen=True)
-    class Row:
-        id: str
-        title: str = "\ud800"
-        notebook: str = ""
-        model: str = "m"
-        used_at: str = ""
-        messages: int = 1
-        snippet: str = ""
-        branches: int = 1
-
-        @property
-        def family(self) -> str:
-            return self.id
+    def row(number: int) -> SessionInfo:
+        return SessionInfo(str(number), "\ud800", "", "m", "", 1, "", str(number), 1)
 
     class Many:
         def count_sessions(self) -> int:
             return MOST_SESSIONS + 50
 
-        def sessions(self, *, query: str, limit: int) -> list[Row]:
-            return [Row(str(number)) for number in range(MOST_SESSIONS + 50)]
+        def sessions(self, *, query: str, limit: int) -> list[SessionInfo]:
+            return [row(number) for number in range(MOST_SESSIONS + 50)]
 
         def load(self, session_id: str) -> Session:
             return Session()

@@ -48,9 +48,9 @@ export class SessionsDialog extends Dialog {
   }
 
   /** @param {Protocol.SessionsList} message */
-  answered({ sessions, total }) {
+  answered({ sessions, current, total }) {
     const isSearch = this.search.value.trim() !== ""; // then the best match is first
-    const rows = isSearch ? sessions.map(sessionRow) : byDay(sessions);
+    const rows = isSearch ? sessions.map((each) => sessionRow(each, current)) : byDay(sessions, current);
     this.list.replaceChildren(...(rows.length ? rows : [tag("li", "nbc-nothing", {}, isSearch ? UNFOUND : NONE)]));
     if (!this.isChanging) this.tell(plural(total, "session"));
     this.isChanging = false;
@@ -176,16 +176,16 @@ export class SessionsDialog extends Dialog {
 }
 
 /** Rows below headings such as "Today"; the sessions are the newest first
- * @param {Protocol.SessionRow[]} sessions
+ * @param {Protocol.SessionInfo[]} sessions @param {string} current
  */
-function byDay(sessions) {
+function byDay(sessions, current) {
   let last = "";
   return sessions.flatMap((known) => {
     const name = dayName(new Date(known.used_at), new Date());
     const isNew = name !== last;
     last = name;
     const heading = tag("li", "nbc-session-day", {}, name);
-    return isNew ? [heading, sessionRow(known)] : [sessionRow(known)];
+    return isNew ? [heading, sessionRow(known, current)] : [sessionRow(known, current)];
   });
 }
 
@@ -201,10 +201,10 @@ export function dayName(then, today) {
   return then.toLocaleString("en-GB", { month: "long", year: "numeric" });
 }
 
-/** @param {Protocol.SessionRow} known */
-function sessionRow(known) {
-  const { session, title, notebook, model, used_at: used, messages, snippet, branches } = known;
-  const isCurrent = known.is_current;
+/** @param {Protocol.SessionInfo} known @param {string} current */
+function sessionRow(known, current) {
+  const { id, title, notebook, model, used_at: used, messages, snippet, branches } = known;
+  const isCurrent = id === current;
   const file = notebook.split(/[\\/]/).at(-1);
   const versions = branches > 1 ? `${branches} branches` : "";
   const facts = [moment(used), plural(messages, "message"), versions, model, file].filter(Boolean);
@@ -212,7 +212,7 @@ function sessionRow(known) {
   const about = tag("div", "nbc-session-about", {}, name);
   about.append(tag("div", "nbc-session-facts", {}, facts.join(" · ")));
   if (snippet) about.append(tag("div", "nbc-session-facts", {}, snippet));
-  const row = tag("li", "nbc-session", { "data-session": session }, about);
+  const row = tag("li", "nbc-session", { "data-session": id }, about);
   if (isCurrent) row.append(tag("span", "nbc-chip", {}, "current"));
   if (versions) row.dataset.branches = versions;
   row.append(...sessionButtons(title, isCurrent, versions));
