@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from types import FrameType
 
@@ -204,8 +205,10 @@ def test_the_next_turn_continues_with_the_old_history_wherever_one_is_stopped(
     assert agent.ask("and now?") == "two"
 
 
-@pytest.mark.parametrize("place", range(5))
-@pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit, RuntimeError])
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [*product(range(5), [KeyboardInterrupt]), (1, GeneratorExit), (4, RuntimeError)],
+)
 def test_a_caller_may_close_a_compaction_at_any_event(
     store, place: int, error: type[BaseException]
 ):
@@ -233,10 +236,10 @@ def test_an_interrupt_at_any_line_of_a_turn_leaves_a_whole_saved_history(tmp_pat
     """Interrupts come between two lines, in the middle of a commit, too."""
     lines = lines_of_a_turn(SessionStore(f"sqlite:///{tmp_path / 'whole.db'}"))
     assert lines > 1_000
-    for number in range(40):
+    for number in range(24):
         store = SessionStore(f"sqlite:///{tmp_path / f'{number}.db'}")
         agent = turning(store)
-        with interrupt_at(number * lines // 40):
+        with interrupt_at(number * lines // 24):
             list(agent.run("two"))
         whole = ["user", "assistant", "user", "assistant"]
         assert roles(agent) in (["summary"], whole[:2], whole[:3], whole)

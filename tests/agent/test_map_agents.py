@@ -715,15 +715,15 @@ def test_after_kills_every_ticket_is_decided_once_and_closed_once(tmp_path):
     )
     make_effects(effects)
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), url, effects, "24", "3"],
+        [sys.executable, str(SCRIPT), url, effects, "12", "2"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.count("killed after") == 3
+    assert done.stdout.count("killed after") == 2
     assert done.stdout.endswith("ended with 0\n"), done.stderr
     store = Store(url)
-    assert_decided_once(store, effects, 24)
+    assert_decided_once(store, effects, 12)
     store.close()
 
 

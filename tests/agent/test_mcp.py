@@ -144,20 +144,17 @@ def test_a_server_that_dies_is_one_line_and_the_turn_continues():
         assert "\n" not in line
 
 
-def test_a_call_without_an_answer_ends_after_its_time():
-    with McpServers([desk_server()], trust=["desk"], call_seconds=0.2) as connected:
-        agent = Agent(
-            ScriptedProvider(calls("desk__pause"), says("Bye.")), tools=connected.tools
-        )
-        (line,) = results(agent, "Wait.")
-    assert "0.2 s" in line or "didn't answer in time" in line
-
-
-def test_closing_ends_the_process(tmp_path):
+def test_a_call_without_an_answer_ends_after_its_time_and_its_process_with_the_chat(
+    tmp_path,
+):
     pid_file = tmp_path / "pid"
-    connected = McpServers([desk_server("desk", str(pid_file))])
+    desk = desk_server("desk", str(pid_file))
+    connected = McpServers([desk], trust=["desk"], call_seconds=0.2)
     process = Path("/proc") / pid_file.read_text()
     assert process.exists()
+    script = ScriptedProvider(calls("desk__pause"), says("Bye."))
+    (line,) = results(Agent(script, tools=connected.tools), "Wait.")
+    assert "0.2 s" in line or "didn't answer in time" in line
     connected.close()
     until = time.monotonic() + 10
     while process.exists() and time.monotonic() < until:

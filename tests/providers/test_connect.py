@@ -1,7 +1,5 @@
 """Which models are offered, whatever becomes of the server that is asked."""
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -120,24 +118,6 @@ def test_of_the_price_list_only_chat_models_are_offered(kind):
     names = chat_models(kind)
     assert len(names) >= 5
     assert not [n for n in names if "image" in n or "embedding" in n or "tts" in n]
-
-
-IMPORT = """
-import gc
-from nbchat.providers.connect import connect
-collections = []
-gc.callbacks.append(lambda phase, about: collections.append(about["generation"]))
-connect("anthropic:m", api_key=lambda: "k")
-print(gc.isenabled(), collections.count(2))
-"""
-
-
-@pytest.mark.slow
-def test_an_sdk_is_imported_without_full_collections():
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["True", "0"]
 
 
 def no_key() -> Provider:
