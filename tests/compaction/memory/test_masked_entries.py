@@ -92,7 +92,7 @@ TEXTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", ["single-summary", "tiered", "extractive"])
 @pytest.mark.parametrize("place", PLACES)
 def test_no_part_of_a_secret_is_quoted(policy, place):
     for name, text in TEXTS.items():

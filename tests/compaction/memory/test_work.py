@@ -441,9 +441,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("is_error", [False, True])
-def test_hostile_texts_are_read_quickly_and_give_lines(name: str, *, is_error: bool):
-    began = CpuTime()
+def test_hostile_texts_are_read_quickly_and_give_lines(name: str):
+    began, is_error = CpuTime(), name in ("zero", "words", "frames", "controls")
     work, text = Work(), HOSTILE[name]
     work.read_call(Call("t", {"code": text}, 0, text, 1, is_error=is_error))
     check(work.lines())
