@@ -20,6 +20,7 @@ from fault_server import (
     failure,
 )
 from IPython.core.interactiveshell import InteractiveShell
+from tables import every
 
 import nbchat
 from nbchat.chat.commands import Commands
@@ -154,7 +155,7 @@ ELSEWHERE = {
 """Commands that other tests run, by how they begin."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_every_command_of_a_page_exists(name):
     page = blocks(ROOT / name)
     lines = [
@@ -192,7 +193,7 @@ def check_command(line: str, commands: dict[str, object]) -> None:
             raise AssertionError(f"how is this line checked? {line}")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_every_json_of_a_page_is_valid(name):
     for each in blocks(ROOT / name):
         if each.language == "json":
@@ -206,7 +207,7 @@ def test_every_block_has_a_language_that_is_checked():
     assert others == set()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_every_file_that_a_page_links_to_exists(name):
     page = ROOT / name
     links = LINK.findall(page.read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tables import every
 
 import nbchat
 
@@ -97,7 +98,7 @@ def test_type_checkers_find_each_name_where_python_does():
     assert found == nbchat._HOMES
 
 
-@pytest.mark.parametrize(("path", "expected"), SIGNATURES.items())
+@every(("path", "expected"), SIGNATURES.items())
 def test_the_main_signatures_stay(path: str, expected: str):
     name, _, method = path.partition(".")
     target = getattr(nbchat, name)

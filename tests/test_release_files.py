@@ -4,8 +4,8 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
+from tables import every
 
 ROOT = Path(__file__).parents[1]
 FORMS = [*ROOT.glob(".github/**/*.yml"), ROOT / ".pre-commit-config.yaml"]
@@ -17,7 +17,7 @@ def workflow(name: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("file", FORMS, ids=lambda file: file.name)
+@every("file", FORMS)
 def test_every_workflow_and_form_is_yaml(file: Path):
     assert isinstance(yaml.safe_load(file.read_text("utf-8")), dict)
 

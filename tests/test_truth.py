@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from measures import compacted, desks, singles
 from memory_cases import cases_of
+from tables import every
 from trajectories import read_trajectories
 from truth import Judge
 
@@ -139,7 +140,7 @@ def false_of(part: str, heading: str, text: str, position: int) -> list[str]:
     return Judge(ENTRIES, own_id=own_id).false_lines(lines)
 
 
-@pytest.mark.parametrize(
+@every(
     ("part", "heading", "text", "position"),
     [
         ("rules", "Rules:", '- "Never book before noon."', 0),
@@ -174,13 +175,12 @@ def false_of(part: str, heading: str, text: str, position: int) -> list[str]:
         ),
         ("newest", "Newest:", "assistant: The order is ...", 19),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_true_is_found(part, heading, text, position):
     assert false_of(part, heading, text, position) == []
 
 
-@pytest.mark.parametrize(
+@every(
     ("part", "heading", "text", "position"),
     [
         ("rules", "Rules:", '- "book before noon."', 0),
@@ -235,7 +235,6 @@ def test_what_is_true_is_found(part, heading, text, position):
         ("newest", "Newest:", "assistant: The order is cancelled ...", 19),
         ("done", "Done:", "cancel_order(order_id: W1)", 12),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_false_is_noticed(part, heading, text, position):
     assert false_of(part, heading, text, position) != []
@@ -259,7 +258,7 @@ def test_messages_out_of_order_are_noticed():
     assert Judge(ENTRIES).false_lines(lines) != []
 
 
-@pytest.mark.parametrize(
+@every(
     ("fact", "is_true"),
     [
         (Fact("W1", "status", "closed", 8), True),
@@ -270,7 +269,6 @@ def test_messages_out_of_order_are_noticed():
         (Fact("W1", "status", "open", 8), False),
         (Fact("W1", "customer_id", "C7", 8), False),  # no line shows it
     ],
-    ids=str,
 )
 def test_a_value_is_in_its_entry_in_its_field_and_in_a_line(fact, is_true):
     session = compacted(ENTRIES)

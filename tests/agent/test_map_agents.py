@@ -35,6 +35,7 @@ from map_desk import (
     tickets,
 )
 from quick_server import quick_server
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.budget import Budget
@@ -217,7 +218,7 @@ def test_functions_of_a_notebook_go_to_other_processes():
         assert_right(mapped(tickets(3), maker, executor=executor, output=Local), 3)
 
 
-@pytest.mark.parametrize(
+@every(
     ("row", "error"),
     [
         ({"id": "E", "text": "explode"}, "RequestRefused: no such model"),
@@ -227,15 +228,6 @@ def test_functions_of_a_notebook_go_to_other_processes():
         ({"id": "T0001", "text": "x"}, "The key T0001 occurs twice."),
         (3, "This row has no id, which is its key."),
         ({"id": float("nan"), "text": "x"}, "The key of this row is empty."),
-    ],
-    ids=[
-        "a refused request",
-        "no prompt",
-        "a number",
-        "an empty prompt",
-        "a key twice",
-        "no record",
-        "no key",
     ],
 )
 def test_an_error_is_a_row_and_the_rest_continues(row: object, error: str):

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict
 
 import pytest
 from pydantic import BaseModel, Field
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.structured_output import output_type
@@ -39,7 +40,7 @@ GOOD = '{"category": "card", "priority": 2}'
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
-@pytest.mark.parametrize(
+@every(
     ("output", "text", "value"),
     [
         (Decision, GOOD, Decision(category="card", priority=2)),
@@ -55,7 +56,6 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
         (Literal["yes", "no"], '{"value": "yes"}', "yes"),
         (int | None, '{"value": null}', None),
     ],
-    ids=str,
 )
 def test_an_answer_has_the_value_of_the_type(output: Any, text: str, value: object):
     provider = ScriptedProvider(says(text))
@@ -182,7 +182,7 @@ def test_a_hostile_answer_is_no_value():
     assert agent.session.transcript[-1] == Entry("assistant", deep)
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         '{"category": "card", "priority": 2,}',

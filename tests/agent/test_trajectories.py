@@ -5,6 +5,7 @@ import re
 import pytest
 from driving import finished
 from measures import READ
+from tables import every
 from trajectories import Trajectory, in_turn, read_trajectories
 from wire_rules import anthropic_faults, openai_faults
 
@@ -77,7 +78,7 @@ def test_ten_compactions_keep_the_wire_legal_and_the_transcript_whole(
     assert session.history == [newest.entry, *run.entries[newest.stop :]]
 
 
-@pytest.mark.parametrize("run", TRAJECTORIES, ids=lambda run: run.name[:40])
+@every("run", TRAJECTORIES)
 def test_any_cut_of_a_real_conversation_leaves_two_legal_parts(run: Trajectory):
     history = list(run.entries)
     for cut in safe_cuts(history):
@@ -99,7 +100,7 @@ def test_every_real_conversation_can_be_compacted_without_any_model(run: Traject
     assert wire_faults(session, run.system) == []
 
 
-@pytest.mark.parametrize("run", TRAJECTORIES[::4], ids=lambda run: run.name[:40])
+@every("run", TRAJECTORIES[::4])
 def test_a_summary_request_fits_the_smallest_windows(run: Trajectory):
     for window in (2_000, 4_000, 8_192):
         info = ModelInfo("m", window=window, output_limit=400)

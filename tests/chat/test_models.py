@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from fault_server import FaultServer, Response, answer, failure, page
 from own_server import MessagesServer, OwnServer
+from tables import every
 
 from nbchat import Agent
 from nbchat.chat.commands import Commands
@@ -40,7 +41,7 @@ def chat(store: SessionStore) -> tuple[Agent, Models]:
     return agent, Models(LiveSettings(store, config))
 
 
-@pytest.mark.parametrize(
+@every(
     ("typed", "address"),
     [
         (" localhost:8000 ", "http://localhost:8000/v1"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from driving import finished
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -90,7 +91,7 @@ def test_the_newest_entries_stay_when_the_policy_keeps_them_in_whole_units():
     assert plan.stop == 3
 
 
-@pytest.mark.parametrize(
+@every(
     ("line", "code"),
     [
         (says(""), "no-tags"),
@@ -192,7 +193,7 @@ def test_in_the_middle_of_tool_work_the_request_is_kept_word_for_word():
     assert "\n- Close T0 and T1, never T3.\n" in record.summary
 
 
-@pytest.mark.parametrize(
+@every(
     ("policy", "trigger"),
     [*zip(sorted({*PRESETS} - {"off"}), cycle(["manual", "window", "overflow"]))],
 )

@@ -8,6 +8,7 @@ from itertools import cycle, product
 import pytest
 from cpu_time import CpuTime
 from driving import finished
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -183,7 +184,7 @@ def test_the_sums_of_a_long_transcript_are_counted_once():
     assert sums[-1] == tracker.counter.count_entries(session.transcript)
 
 
-@pytest.mark.parametrize(("policy", "index"), [*zip(POLICIES, cycle(range(4)))])
+@every(("policy", "index"), [*zip(POLICIES, cycle(range(4)))])
 def test_a_person_compacts_up_to_a_message(policy: str, index: int):
     """With the results of its calls: they are one unit."""
     session = Session(records(12))
@@ -225,7 +226,7 @@ def test_a_long_summary_leaves_less_for_the_memory_of_a_long_session():
     assert agent.engine.tracker.counter.count(record.summary) <= covered * 0.6
 
 
-@pytest.mark.parametrize("policy", sorted({*POLICIES} - {"tiered"}))
+@every("policy", sorted({*POLICIES} - {"tiered"}))
 def test_a_short_conversation_keeps_its_rules(policy: str):
     """Word for word, also where no summary quotes them; not where bullets are asked."""
     rules = [
@@ -242,7 +243,7 @@ def test_a_short_conversation_keeps_its_rules(policy: str):
     assert all(rule in session.history[0].content for rule in rules)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@every("policy", POLICIES)
 def test_no_secret_gets_into_a_summary_or_the_memory_beside_it(policy: str):
     key = "sk-ant-api03-" + "a1B2c3D4" * 4
     login = "postgres://ann:hunter2hunter2@db/orders"

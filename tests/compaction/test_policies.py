@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from driving import finished
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -38,7 +39,7 @@ def kept(policy: Policy, session: Session, **options) -> list[str]:
     return [entry.content.split()[0] for entry in plan.recent]
 
 
-@pytest.mark.parametrize(
+@every(
     ("make", "said"),
     [
         (
@@ -102,7 +103,7 @@ def test_an_unknown_policy_changes_nothing():
     assert engine.policy.name == "single-summary"
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "limit"),
     [
         ("single-summary", 156_723),  # 80 % of what the answer's 4,096 leave

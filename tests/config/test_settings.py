@@ -7,6 +7,7 @@ import sys
 from inspect import signature
 
 import pytest
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.live_changes import APPLY
@@ -24,7 +25,7 @@ def test_the_table_holds_every_trait_that_can_be_configured():
     assert set(TABLE) == set(NbChat.class_trait_names(config=True))
 
 
-@pytest.mark.parametrize("row", TABLE.values(), ids=TABLE)
+@every("row", TABLE.values())
 def test_every_row_says_all_that_the_surfaces_need(row: Setting):
     assert re.fullmatch(r"[\w].*\.", row.help)
     assert row.scope in ("configuration", "model")
@@ -57,7 +58,7 @@ def test_a_command_lists_exactly_the_table(capsys):
     assert listed == list(TABLE)
 
 
-@pytest.mark.parametrize(
+@every(
     ("values", "message"),
     [
         ({"max_steps": 0}, "max_steps can't be 0. Use a whole number of at least 1"),

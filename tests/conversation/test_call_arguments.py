@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any, Literal
 
 import pytest
+from tables import every
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.json_schemas import fitted, object_text
@@ -49,7 +50,7 @@ def seen(arguments: Any) -> list[Any]:
     return list(json.loads(found.content))
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "sent", "place", "value"),
     [
         ("tags", '["a", "b"]', 1, ["a", "b"]),
@@ -66,7 +67,7 @@ def test_a_string_is_decoded_where_the_schema_takes_none(name, sent, place, valu
     assert seen({"title": "t", name: sent})[place] == value
 
 
-@pytest.mark.parametrize("text", ['["a"]', '{"a": 1}', "1", "true", "null", "'a'"])
+@every("text", ['["a"]', '{"a": 1}', "1", "true", "null", "'a'"])
 def test_a_string_stays_one_where_the_schema_takes_it(text: str):
     found = seen({"title": text, "tags": [text], "mixed": text})
     assert (found[0], found[1], found[6]) == (text, [text], text)
@@ -94,7 +95,7 @@ def test_line_breaks_within_a_text_are_read():
     assert json.loads(object_text('{"title": "a\nb"}')) == {"title": "a\nb"}
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     ['{"title": "rm /tmp/a', '{"title": "x", "tags": ["a"', '"title"', "[1]", "x"],
 )

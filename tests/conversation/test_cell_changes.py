@@ -2,7 +2,7 @@
 
 import json
 
-import pytest
+from tables import every
 
 from nbchat.conversation.cell_changes import (
     CHARACTERS_KEPT,
@@ -49,7 +49,7 @@ def test_a_cell_that_was_inserted_and_deleted_needs_no_undo():
     assert undo_of([inserted, deleted]) == []
 
 
-@pytest.mark.parametrize(
+@every(
     ("left", "before", "present", "outcome"),
     [
         ("2", "1", "2", "restored"),

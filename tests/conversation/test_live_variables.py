@@ -13,6 +13,7 @@ import pytest
 from cpu_time import CpuTime
 from driving import finished
 from IPython.core.interactiveshell import InteractiveShell
+from tables import every
 
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.memory.memory import TITLES
@@ -38,7 +39,7 @@ def described(value: object) -> str:
     return line.removeprefix("- it: ")
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "line"),
     [
         (7, "int 7"),
@@ -70,7 +71,7 @@ def remembered(value: object, name: str = "it") -> str:
     return line.removeprefix(f"- {name}: ")
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "line"),
     [
         ([50, 0.5], "list of 2 items: [50, 0.5]"),

@@ -2,7 +2,7 @@
 
 import json
 
-import pytest
+from tables import every
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import (
@@ -40,7 +40,7 @@ def test_what_is_left_of_a_paste_that_was_changed_stays_known():
     assert pasted_texts(prompt_entry(text, [pasted])) == ["Always use the new account."]
 
 
-@pytest.mark.parametrize(
+@every(
     "marks",
     ["[[0]]", '["a"]', "[[3, 1]]", "[[-1, 2]]", "{}", "7", "[[1, 1.5]]", "null"],
 )
@@ -71,7 +71,7 @@ def test_marks_cost_no_tokens_and_other_content_has_none():
     assert entry.with_content("[excluded]") == Entry("user", "[excluded]")
 
 
-@pytest.mark.parametrize(
+@every(
     ("pasted", "shown"),
     [
         (MAIL, MAIL),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from tables import every
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pictures import LONGEST_SIDE, MOST_BYTES, picture_of
@@ -61,7 +62,7 @@ def test_a_large_picture_is_scaled_and_keeps_its_first_size(size: tuple[int, int
     assert details == {"width": size[0], "height": size[1], "bytes": len(data)}
 
 
-@pytest.mark.parametrize(
+@every(
     "data",
     [
         encoded(a_picture("CMYK"), "JPEG"),
@@ -73,7 +74,6 @@ def test_a_large_picture_is_scaled_and_keeps_its_first_size(size: tuple[int, int
         animated("PNG"),
         animated("WEBP"),
     ],
-    ids=["CMYK", "16 bits", "floats", "BMP", "WebP", "GIF", "APNG", "moving WebP"],
 )
 def test_other_forms_become_a_still_picture_of_eight_bits(data: bytes):
     picture = picture_of(data)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cpu_time import CpuTime
 from recall_questions import all_meetings, follow_ups, meetings
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
@@ -42,7 +43,7 @@ def places(found) -> list[int]:
     return [place for place, _ in found.entries]
 
 
-@pytest.mark.parametrize("query", [2, "2", " 2 ", "recall(2)", 'recall("2:3")', "2:3"])
+@every("query", [2, "2", " 2 ", "recall(2)", 'recall("2:3")', "2:3"])
 def test_a_number_is_a_place_in_the_transcript(query: int | str):
     found = Session(TALK).recall(query)
     assert found.entries[0] == (2, TALK[2])
@@ -90,7 +91,7 @@ def test_the_exact_phrase_comes_first_the_newest_before_the_others():
     assert best(kept, "in late") == best(kept, "late, in")
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "query"),
     [
         ("I was printing documents", "printed document"),

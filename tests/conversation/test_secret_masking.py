@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cpu_time import CpuTime
+from tables import every
 
 from nbchat.conversation.secret_masking import (
     _BY_STEM,
@@ -19,7 +20,7 @@ from nbchat.conversation.secret_masking import (
 RANDOM = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9t"
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "secret"),
     [
         ("OPENAI_API_KEY = 'sk-proj-abcdefghijklmnop1234'", "abcdefghijkl"),
@@ -56,7 +57,7 @@ def test_a_secret_is_hidden(text, secret):
     assert HIDDEN in shown
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "{'key': 'orders', 'primary_key': 12, 'token_count': 1200}",

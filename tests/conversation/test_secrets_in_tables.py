@@ -5,11 +5,12 @@ import base64
 import pytest
 from cpu_time import CpuTime
 from secret_forms import FORMS
+from tables import every
 
 from nbchat.conversation.secret_masking import HIDDEN, without_secrets
 
 
-@pytest.mark.parametrize(("name", "text", "secret"), FORMS, ids=[f[0] for f in FORMS])
+@every(("name", "text", "secret"), FORMS)
 def test_a_secret_is_hidden_in_every_form(name, text, secret):
     shown, count = without_secrets(f"Here it is:\n\n{text}\n\nThanks.")
     assert count > 0, name
@@ -27,7 +28,7 @@ def test_all_rows_of_a_table_are_read_and_other_columns_stay():
     assert shown.endswith("\n\nword1,x,y,z\n")
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "token,count\nhello,3\nworld,5\n",

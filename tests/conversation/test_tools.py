@@ -23,6 +23,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 from pydantic import BaseModel, Field
+from tables import every
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.returned_values import output_of
@@ -305,7 +306,7 @@ def forever() -> Iterator[str]:
         yield "x" * 1_000
 
 
-@pytest.mark.parametrize(
+@every(
     ("output", "content"),
     [
         (None, "ok"),
@@ -328,7 +329,6 @@ def forever() -> Iterator[str]:
         (np.array([[1, 2], [3, 4]]), "[[1, 2], [3, 4]]"),
         (np.float64(0.5), "0.5"),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_outputs_become_text(output: object, content: str):
     def give() -> object:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image as PILImage
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.conversation.entries import Compaction, Entry, Usage
@@ -114,7 +115,7 @@ def test_a_turn_that_begins_with_what_is_attached_is_one():
     assert list(turn_costs(Session())) == []
 
 
-@pytest.mark.parametrize(
+@every(
     ("usage", "words"),
     [
         (priced(0.0041), "$0.0041"),

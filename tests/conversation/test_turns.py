@@ -1,6 +1,7 @@
 """Turns, messages and call pairs are found, and histories cut between them."""
 
 import pytest
+from tables import every
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.turns import (
@@ -78,7 +79,7 @@ def test_a_prompt_is_found_with_its_attachments():
     assert attachments_start(CHAT, 8) == 8
 
 
-@pytest.mark.parametrize(
+@every(
     ("entries", "is_answered", "length"),
     [
         ([], False, 0),

@@ -16,6 +16,7 @@ from fault_server import (
     OpenAIDialect,
     failure,
 )
+from tables import every
 
 from nbchat.config.layers import settings
 from nbchat.config.policy_and_models import connected
@@ -140,7 +141,7 @@ def test_a_login_in_the_address_is_sent_but_in_no_log(server, caplog):
     assert login not in caplog.text
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "expected"),
     [
         (f"Incorrect key {KEY}.", "Incorrect key ***."),

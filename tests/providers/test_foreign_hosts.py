@@ -8,6 +8,7 @@ import httpx2
 import pytest
 from fault_server import FaultServer, Response, page
 from provider_kit import DIALECTS, HELLO, PATHS, drained, provider_at, reply_of
+from tables import every
 
 from nbchat.errors import ConfigError, ConnectionFailed, ProviderError
 from nbchat.providers.closable_http import RedirectRefused, refuse_other_host
@@ -87,7 +88,7 @@ def test_every_address_of_this_machine_is_known(host):
     assert is_loopback(host)
 
 
-@pytest.mark.parametrize(
+@every(
     "host",
     [
         "127.example.com",

@@ -11,6 +11,7 @@ from fault_server import FaultServer, failure
 from genai_prices import types
 from genai_prices.data_snapshot import get_snapshot
 from openai.types.chat import completion_create_params
+from tables import every
 
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry, Usage
@@ -126,7 +127,7 @@ def test_a_window_that_is_set_keeps_the_known_prices():
     assert ModelInfo("m").with_window(None).window is None
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "provider", "input_limit", "output_limit"),
     [
         ("gpt-4o", "openai", None, 16_384),
@@ -228,7 +229,7 @@ def test_a_successor_is_known_and_current():
     assert not any(map(retirement, successors))
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "is_known"),
     [
         ("gpt-5-mini", True),
@@ -291,7 +292,7 @@ def test_retired_models_are_not_offered():
     assert "claude-opus-4-0" not in chat_models("anthropic")
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "window"),
     [
         ("qwen3:8b", 32_768),
@@ -319,7 +320,7 @@ def test_a_model_has_the_window_of_its_family_wherever_it_is_served(
     assert not assumed.with_window(8_192).is_assumed
 
 
-@pytest.mark.parametrize(
+@every(
     ("refusal", "window"),
     [
         (

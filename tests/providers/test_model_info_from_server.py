@@ -12,6 +12,7 @@ from fault_server import (
     answer,
     failure,
 )
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -57,7 +58,7 @@ RUNNING = {"models": [{"name": "llama3.2:latest", "context_length": 16_384}]}
 TRAINED = {"model_info": {"general.x": 1, "llama.context_length": 131_072}}
 
 
-@pytest.mark.parametrize(
+@every(
     ("model", "running", "shown", "expected"),
     [
         ("llama3.2", RUNNING, None, 16_384),

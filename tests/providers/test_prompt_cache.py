@@ -7,6 +7,7 @@ import pytest
 from fault_server import AnthropicDialect, Response, sse
 from openai_rules import OpenAIServer
 from provider_kit import HELLO, KEY, at_home, provider_at, reply_of, sent_body
+from tables import every
 from wire_rules import anthropic_cache_faults
 
 from nbchat.agent.agent import Agent
@@ -99,7 +100,7 @@ def test_openai_gets_a_mark_after_the_summary_and_a_lifetime_where_it_takes_them
     server.close()
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "lifetime", "seconds"),
     [
         ("claude-haiku-5-5", None, 300),

@@ -58,6 +58,7 @@ from provider_kit import (
     sent_body,
 )
 from pydantic import BaseModel, Field, TypeAdapter
+from tables import every
 
 import nbchat
 from nbchat.conversation.entries import FAILED, Entry, Usage
@@ -312,7 +313,7 @@ def test_stop_reasons_are_the_same_for_all_providers(
     assert reply_of(provider).stop_reason == expected
 
 
-@pytest.mark.parametrize(
+@every(
     "body",
     [
         {
@@ -334,7 +335,6 @@ def test_stop_reasons_are_the_same_for_all_providers(
             "error": "Input validation error: `inputs` must have less than 4096 tokens. Given: 5000"
         },
     ],
-    ids=["LM Studio", "LM Studio, n_keep", "xAI", "Together", "TGI"],
 )
 def test_too_long_is_known_in_the_words_of_other_servers(body: dict[str, object]):
     assert refusal_in(400, body, {}).error_class is ContextOverflow

@@ -27,6 +27,7 @@ from fault_server import (
     failure,
 )
 from postgres import running_server
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -444,7 +445,7 @@ def in_seconds(seconds: float) -> str:
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 
-@pytest.mark.parametrize(
+@every(
     ("headers", "expected"),
     [
         ({}, None),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fault_server import FaultServer, OpenAIDialect, Recorded, Response, answer, failure
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.conversation.entries import Entry
@@ -87,13 +88,13 @@ REFUSALS: dict[str, tuple[str, str | None, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSALS)
+@every("name", REFUSALS)
 def test_a_refused_parameter_is_omitted_renamed_or_replaced(name):
     message, parameter, expected = REFUSALS[name]
     assert changed(message, parameter) == expected
 
 
-@pytest.mark.parametrize(
+@every(
     ("message", "parameter"),
     [
         ("Invalid value for 'temperature': must be at most 2.", "temperature"),

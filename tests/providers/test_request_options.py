@@ -14,6 +14,7 @@ from provider_kit import (
     reply_of,
     sent_body,
 )
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -63,7 +64,7 @@ def test_an_option_that_an_api_lacks_is_named_when_it_is_asked_for(
         provider_at(server, kind, **value)
 
 
-@pytest.mark.parametrize(
+@every(
     ("options", "line"),
     [
         (

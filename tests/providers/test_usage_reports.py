@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from anthropic.types import Usage as AnthropicUsage
 from openai.types import CompletionUsage
 from openai.types.responses import ResponseUsage
+from tables import every
 
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Usage
@@ -62,7 +62,7 @@ REPORTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", REPORTS)
+@every("name", REPORTS)
 def test_the_usage_of_every_api_counts(name: str):
     usage = usage_of(REPORTS[name])
     found = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
@@ -73,9 +73,7 @@ def test_the_usage_of_every_api_counts(name: str):
     assert engine.should_compact()
 
 
-@pytest.mark.parametrize(
-    "report", [None, {}, "text", {"usage": None}, 7, {"input_tokens": "x"}]
-)
+@every("report", [None, {}, "text", {"usage": None}, 7, {"input_tokens": "x"}])
 def test_what_is_no_report_counts_nothing(report: Any):
     assert usage_of(report) == Usage()
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from cpu_time import CpuTime
+from tables import every
 
 from nbchat.jupyter.panel.panel_state import PanelState
 from nbchat.rendering.markdown import markdown_html
@@ -73,12 +74,12 @@ ESCAPES = {
 }
 
 
-@pytest.mark.parametrize(("markdown", "html"), FORMULAS.values(), ids=FORMULAS)
+@every(("markdown", "html"), FORMULAS.values())
 def test_a_formula_becomes_mathml_wherever_it_occurs(markdown: str, html: str) -> None:
     assert markdown_html(markdown).strip() == html
 
 
-@pytest.mark.parametrize("markdown", UNHARMED.values(), ids=UNHARMED)
+@every("markdown", UNHARMED.values())
 def test_text_that_only_looks_like_a_formula_stays_text(markdown: str) -> None:
     html = markdown_html(markdown)
     assert "<math" not in html
@@ -204,7 +205,7 @@ def test_unsupported_formulas_are_refused_at_once(latex: str) -> None:
     assert began.spent() < 1
 
 
-@pytest.mark.parametrize(
+@every(
     ("latex", "html"),
     [
         ("x^2", "<msup><mi>x</mi><mn>2</mn></msup>"),
@@ -221,9 +222,7 @@ def test_a_formula_becomes_elements(latex: str, html: str) -> None:
     assert mathml(latex, is_block=False) == f"<math>{html}</math>"
 
 
-@pytest.mark.parametrize(
-    "name", ["aligned", "align*", "gathered", "cases", "dcases", "pmatrix", "split"]
-)
+@every("name", ["aligned", "align*", "gathered", "cases", "dcases", "pmatrix", "split"])
 def test_rows_and_columns_are_a_table(name: str) -> None:
     html = mathml(rf"\begin{{{name}}} a & b \\ c & d \end{{{name}}}", is_block=True)
     assert html

@@ -11,6 +11,7 @@ from cpu_time import CpuTime
 from hostile import notices
 from pygments.lexers import PythonLexer, TextLexer
 from pygments.token import Token
+from tables import every
 
 from nbchat.conversation.entries import FAILED, INCOMPLETE, Compaction, Entry, Usage
 from nbchat.conversation.events import (
@@ -136,9 +137,7 @@ def test_a_waiting_call_shows_each_text_as_one_reads_it() -> None:
     assert "one\ntwo" in text
 
 
-@pytest.mark.parametrize(
-    "hidden", ["\r", "\ufeff", "\u3164", "\u2800", "\u00a0", "\u202e"]
-)
+@every("hidden", ["\r", "\ufeff", "\u3164", "\u2800", "\u00a0", "\u202e"])
 def test_what_draws_nothing_is_marked_in_a_waiting_call(hidden: str) -> None:
     arguments = json.dumps(
         {"code": f"{hidden}a = 1 # x{hidden}\nb = 2", "note": hidden}
@@ -164,7 +163,7 @@ def test_code_that_takes_too_long_to_colour_stays_plain() -> None:
     assert _coloured("x = 1", Endless()) == ""
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "words"),
     [
         ({"order": "W1"}, "W1"),

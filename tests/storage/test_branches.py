@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from sqlite_files import sqlite_file
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
@@ -66,7 +67,7 @@ def test_the_switches_hold_though_a_session_between_was_deleted():
     assert switches(family, "unknown") == ()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@every("seed", range(30))
 def test_each_version_is_another_text_at_its_position(seed):
     chance = random.Random(seed)
     texts = {"s0": [f"s0.{n}" for n in range(10)]}

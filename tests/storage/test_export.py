@@ -5,7 +5,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
-from itertools import count
 
 import nbformat
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernels import without_ports
 from nbclient import NotebookClient
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.conversation.entries import (
@@ -289,7 +289,7 @@ def record(**changes: object) -> str:
     return json.dumps(found)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "said"),
     [
         ("", "isn't an exported session"),
@@ -314,7 +314,6 @@ def record(**changes: object) -> str:
         (record(replacements=[[0]]), "damaged"),
         (record(cost=5), "damaged"),
     ],
-    ids=count(),  # a text has times and random ids
 )
 def test_a_file_that_is_no_exported_session_is_refused_in_one_line(text, said):
     with pytest.raises(HistoryError, match=said) as error:
@@ -361,7 +360,7 @@ def test_what_code_copied_and_the_rules_come_back_from_a_file():
     assert (copy.memory, copy.rules) == (record.memory, record.rules)
 
 
-@pytest.mark.parametrize(
+@every(
     ("field", "value"),
     [
         ("memory", [["words", "Hi.", "zero"]]),

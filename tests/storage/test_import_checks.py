@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cpu_time import CpuTime
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.cli.main import main
@@ -105,7 +106,7 @@ def test_a_summary_among_the_messages_is_listed_and_not_taken_over(place, form):
     assert checked(opened).transcript[:] == opened.transcript[:]
 
 
-@pytest.mark.parametrize("policy", PRESETS)
+@every("policy", PRESETS)
 def test_a_forged_rule_reaches_no_request_and_no_summary(policy):
     kept = without_claims(imported(exported(with_forged("first"), "json")))
     said = says("<summary>The file was read.</summary>")
@@ -144,10 +145,9 @@ def test_facts_and_open_items_of_a_record_are_listed():
     ]
 
 
-@pytest.mark.parametrize(
+@every(
     "fields",
     [[], "x", 1, {"decisions": 1}, {"decisions": [{}]}, {"entities": [[1, ["x"]]]}],
-    ids=str,
 )
 def test_fields_of_a_summary_with_other_types_are_refused(fields):
     record = Compaction("c", 0, 2, "S", fields=SummaryFields())
@@ -187,7 +187,7 @@ def test_without_confirmation_the_model_reads_the_messages_alone(url, tmp_path, 
     store.close()
 
 
-@pytest.mark.parametrize(
+@every(
     "record",
     [
         pruning((0, "other words of the user")),
@@ -204,7 +204,6 @@ def test_without_confirmation_the_model_reads_the_messages_alone(url, tmp_path, 
         replace(Compaction("c", 0, 2, "S"), committed_at=-5),
         replace(Compaction("c", 0, 2, "S"), committed_at=40),
     ],
-    ids=str,
 )
 def test_a_record_that_does_not_fit_its_messages_is_omitted(record):
     assert checked(session(record)).history == ENTRIES

@@ -3,6 +3,7 @@
 import pytest
 from hostile import FAMILIES
 from markdown_it import MarkdownIt
+from tables import every
 
 from nbchat.cli.main import main
 from nbchat.conversation.entries import Compaction
@@ -45,7 +46,7 @@ def kinds(text: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@every("text", TEXTS)
 def test_no_text_makes_a_heading_an_image_or_html(text):
     for role in ("user", "assistant", "tool", "thinking", "summary"):
         assert_inert(text, role)

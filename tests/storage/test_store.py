@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from driving import save_when_repaired
 from sqlite_files import sqlite_file
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -655,7 +656,7 @@ def test_repr_hides_the_password_of_a_database():
     assert "secret" not in repr(SessionStore("postgresql://ada:secret@localhost/chats"))
 
 
-@pytest.mark.parametrize(
+@every(
     "url",
     [
         "postgresql+psycopg://ann:pa@ss:tiger@127.0.0.1:1/chats",

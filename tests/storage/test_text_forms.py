@@ -9,6 +9,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 from cpu_time import CpuTime
+from tables import every
 
 from nbchat.storage.text_forms import MARK, Remover
 
@@ -55,7 +56,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@every("form", FORMS)
 def test_every_form_of_a_text_is_removed_and_counted(form):
     remove = Remover(TEXT)
     cleaned = remove(f"before {FORMS[form](TEXT)} after")
@@ -66,7 +67,7 @@ def test_every_form_of_a_text_is_removed_and_counted(form):
     assert remove.places >= 1
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "content"),
     [
         ("therapist", "the rapist"),

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from retail_shop import RetailDesk, retail_scenarios
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.conversation.entries import Entry
@@ -56,7 +57,7 @@ def records(entries: list[Entry]) -> list[dict]:
     return [{k: v for k, v in json.loads(t).items() if v is not None} for t in texts]
 
 
-@pytest.mark.parametrize(
+@every(
     ("tool", "arguments", "reason"),
     [
         ("get_order_details", {"order_id": "#W1"}, "no order #W1"),

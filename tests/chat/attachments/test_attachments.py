@@ -14,6 +14,7 @@ from cpu_time import CpuTime
 from matplotlib.figure import Figure
 from notebook_desk import Desk
 from PIL import Image
+from tables import every
 
 from nbchat.chat.attachments.attachments import (
     load_attachments,
@@ -121,7 +122,7 @@ def test_names_and_numbers_of_ordinary_data_are_not_hidden(name):
     assert HIDDEN not in found.entry.tool_args
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "shown"),
     [
         ("@df.amount", "Series"),
@@ -326,7 +327,7 @@ def test_a_figure_is_sent_at_the_largest_size_a_model_uses():
     assert figure.canvas is canvas
 
 
-@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "P", "CMYK", "1", "LA"])
+@every("mode", ["RGB", "RGBA", "L", "P", "CMYK", "1", "LA"])
 def test_a_pil_image_is_sent(mode: str):
     original = Image.new(mode, (3_000, 30))
     media_type, picture = picture_of("@image:im", Desk(values={"im": original}))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from notebook_desk import Desk
+from tables import every
 
 from nbchat.chat.attachments.mentions import Mention, mentions, not_mentioned
 from nbchat.conversation.entries import Entry
@@ -16,7 +17,7 @@ def found(text: str) -> list[tuple[str, str]]:
     return [(each.kind, each.name) for each in mentions(text)]
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "expected"),
     [
         ("What is in @df?", [("variable", "df")]),
@@ -38,7 +39,7 @@ def test_a_name_after_an_at_sign_is_a_mention(text: str, expected: list[object])
     assert found(text) == expected
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "",

@@ -13,6 +13,7 @@ import pytest
 import xarray as xr
 from cpu_time import CpuTime
 from shapely.geometry import Point, Polygon
+from tables import every
 
 from nbchat.chat.attachments.value_preview import TEXT_LIMIT, describe_value
 
@@ -52,7 +53,7 @@ LIBRARIES: dict[str, Callable[[pd.DataFrame], object]] = {
 }
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@every("library", LIBRARIES)
 def test_missing_values_that_no_first_row_shows_are_counted(library: str):
     frame = orders()
     value = LIBRARIES[library](frame)
@@ -68,7 +69,7 @@ def test_missing_values_that_no_first_row_shows_are_counted(library: str):
     assert line_of(value, "day").endswith(days)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@every("library", LIBRARIES)
 def test_rows_with_missing_values_and_extremes_are_shown(library: str):
     frame = orders()
     shown = describe_value(LIBRARIES[library](frame)).partition("or extremes:\n")[2]
@@ -81,9 +82,7 @@ def test_rows_with_missing_values_and_extremes_are_shown(library: str):
     assert {str(each) for each in wanted} <= rows
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
+@every(("value", "shown"), [
         (pd.Series(pd.to_datetime(["2026-05-03", None])), ("2026-05-03", "NaT")),
         (pd.Series(pd.array([3, None], dtype="Int64")), ("3", "<NA>")),
         (pd.Series(pd.to_timedelta(["1h", None])), ("0 days 01:00:00", "NaT")),
@@ -125,9 +124,7 @@ def test_rows_with_missing_values_and_extremes_are_shown(library: str):
             xr.Dataset({"t": (("x", "y"), [[1.0, np.nan]] * 4)}, {"x": range(4)}),
             ("- t: x 4 x y 2; float64", "4 missing"),
         ),
-    ],
-    ids=lambda value: type(value).__name__,
-)  # fmt: skip
+    ])  # fmt: skip
 def test_values_of_all_libraries_are_readable(value: object, shown: tuple[str, ...]):
     text = describe_value(value)
     assert [each for each in shown if each not in text] == []

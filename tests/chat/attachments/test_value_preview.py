@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from cpu_time import CpuTime
 from pandas.tests.extension.decimal import DecimalArray, DecimalDtype
+from tables import every
 
 from nbchat.chat.attachments.short_repr import short_repr
 from nbchat.chat.attachments.value_preview import TEXT_LIMIT, describe_value, truncated
@@ -74,7 +75,7 @@ class Loud(str):
         raise SystemExit
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "text"),
     [
         (5, "5"),
@@ -117,7 +118,7 @@ def hostile_column() -> pd.DataFrame:
     return pd.DataFrame({"a": pd.Series(values, dtype=object)})
 
 
-@pytest.mark.parametrize(
+@every(
     "make",
     [
         Hostile,
@@ -248,7 +249,7 @@ def test_secrets_inside_a_value_are_hidden():
     assert "http://x" in without_secrets(describe_value(inside))[0]
 
 
-@pytest.mark.parametrize(
+@every(
     "name", ["API_KEY", "openaiKey", "token", "AWS_SECRET_2", "db_password", "passwd"]
 )
 def test_a_name_like_api_key_is_a_secret_name(name: str):

@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from tables import every
 
 from nbchat.compaction.memory.calls import (
     LOOK_UP_VERBS,
@@ -202,7 +203,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@every("text", HOSTILE)
 def test_hostile_texts_stay_on_one_line_and_their_facts_are_copies(text: str):
     call = made(text or "t", text, value=text, **{text: ["x", {text: 7}]})
     (line,) = lines_of(call)
@@ -246,11 +247,7 @@ def test_a_ledger_goes_on_after_pickling_as_before():
     assert "(2 times)" in copy.lines()[0].text
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["[" * 100_000, "word " * 200_000, "x\n" * 500_000, " " * 1_000_000, "<" * 1_000_000],
-    ids=["nested", "words", "lines", "spaces", "tags"],
-)  # fmt: skip
+@every("text", ["[" * 100_000, "word " * 200_000, "x\n" * 500_000, " " * 1_000_000, "<" * 1_000_000])  # fmt: skip
 def test_long_results_and_arguments_take_little_time(text: str):
     began = time.process_time()
     (line,) = lines_of(made("run", text, code=text, inner=[[text], [7] * 100_000]))

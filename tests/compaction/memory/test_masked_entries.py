@@ -4,6 +4,7 @@ import json
 import tracemalloc
 
 import pytest
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -103,7 +104,7 @@ def test_no_part_of_a_secret_is_quoted(policy, place):
             assert part not in shown, name
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@every("policy", POLICIES)
 def test_a_word_that_was_a_password_once_stays_elsewhere(policy):
     talk = [
         *said("The password: Hamburg4711 is for W0000001."),

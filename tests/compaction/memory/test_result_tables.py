@@ -5,6 +5,7 @@ import time
 
 import pandas as pd
 import pytest
+from tables import every
 
 from nbchat.compaction.results import (
     KEY,
@@ -28,7 +29,7 @@ def has_id(node: dict[str, object]) -> bool:
     return any(is_id(name) and isinstance(node[name], str) for name in node)
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "order_id,state,total\nW1,open,10.50\nW2,shut,20.00\n",
@@ -44,26 +45,12 @@ def has_id(node: dict[str, object]) -> bool:
         "\n".join(map(json.dumps, ROWS)),
         json.dumps(json.dumps(ROWS)),
     ],
-    ids=[
-        "csv",
-        "crlf",
-        "tsv",
-        "declared",
-        "markdown",
-        "in prose",
-        "psql",
-        "mysql",
-        "frame",
-        "named index",
-        "json lines",
-        "json in json",
-    ],
 )
 def test_a_table_is_read_in_each_of_its_forms(text: str):
     assert read_result(text) == ROWS
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "",
@@ -124,9 +111,7 @@ def test_numbers_keep_the_digits_they_were_written_with():
     assert found == {"id": "10000000000000000001", "total": "54.50", "x": "NaN"}
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+@every("value", [
         {"data": {"orders": ROWS}},
         {"ok": True, "count": 2, "results": ROWS},
         {"columns": ["order_id", "state", "total"], "rows": [[*each.values()] for each in ROWS]},
@@ -134,9 +119,7 @@ def test_numbers_keep_the_digits_they_were_written_with():
         {"edges": [{"node": row} for row in ROWS]},
         {"W1": ROWS[0], "W2": ROWS[1]},
         [[ROWS[0], ROWS[1]]],
-    ],
-    ids=["nested", "page", "apart", "by column", "edges", "by key", "list in list"],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_records_are_taken_out_of_what_is_around_them(value: object):
     assert groups(value)[-1] == ROWS
 

@@ -5,6 +5,7 @@ import json
 import pytest
 from cpu_time import CpuTime
 from honest_stories import STORIES
+from tables import every
 from trajectories import read_trajectories
 
 from nbchat.compaction.summarizer.reply_validation import (
@@ -34,7 +35,7 @@ def result(value: object, **arguments: object) -> tuple[Entry, Entry]:
     return call, Entry("tool", json.dumps(value), "1", "get")
 
 
-@pytest.mark.parametrize(
+@every(
     ("story", "said"),
     [
         ("It cost 1,299.00 dollars.", "It was $1299"),
@@ -87,7 +88,7 @@ def test_the_same_value_in_another_form_is_no_invention(story: str, said: str):
     assert checked(story, said).names == []
 
 
-@pytest.mark.parametrize(
+@every(
     ("story", "said", "named"),
     [
         ("Order W124 waits.", "order W123", ["W124"]),
@@ -123,7 +124,7 @@ PAID = [
 ]
 
 
-@pytest.mark.parametrize(
+@every(
     "story",
     [
         "HAT003 ($488) and HAT438 ($484), $972 in all",
@@ -156,7 +157,7 @@ def test_two_numbers_beside_each_other_are_no_thousands():
     assert checked("Option 2 430 is dearer.", "2 options, 429").names == ["430"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("story", "named"),
     [
         ("HAT003 ($488) and HAT438 ($484), $837 in all", ["$837"]),

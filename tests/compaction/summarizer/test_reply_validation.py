@@ -6,6 +6,7 @@ import pytest
 from cpu_time import CpuTime
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import every
 
 from nbchat.compaction.summarizer.prompts import PROMPTS, RULES
 from nbchat.compaction.summarizer.reply_validation import (
@@ -46,7 +47,7 @@ def code_of(gate, *arguments: object, **options: object) -> str:
     return refused.value.reason
 
 
-@pytest.mark.parametrize(
+@every(
     ("answer", "code"),
     [
         (reply("They talked."), "no-tags"),
@@ -73,7 +74,7 @@ def test_answers_that_are_no_summary_are_refused_with_a_code(answer: Reply, code
     assert code_of(read_summary, answer) == code
 
 
-@pytest.mark.parametrize(
+@every(
     "answer",
     [
         "<summary>They met.</summary>",
@@ -93,7 +94,7 @@ def test_code_inside_a_summary_stays_and_its_tags_do_not_count():
     assert read_summary(reply(f"<summary>{story}</summary>")) == story
 
 
-@pytest.mark.parametrize(
+@every(
     ("story", "code"),
     [
         ("S", "too-short"),
@@ -116,7 +117,7 @@ def test_what_is_certainly_no_summary_is_refused_with_a_code(story: str, code: s
     assert code_of(check_summary, story, **SOURCE) == code
 
 
-@pytest.mark.parametrize(
+@every(
     "story",
     [
         STORY,

@@ -5,6 +5,7 @@ import json
 import pytest
 from cpu_time import CpuTime
 from driving import finished
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -48,7 +49,7 @@ def rendered(text: str) -> str:
     return text if answer is None else as_text(answer.fields)
 
 
-@pytest.mark.parametrize(
+@every(
     "written",
     [
         json.dumps(FIELDS),
@@ -59,13 +60,12 @@ def rendered(text: str) -> str:
         json.dumps(FIELDS).replace('"', "'"),
         json.dumps(FIELDS).replace('"overview"', '"summary"'),
     ],
-    ids=["plain", "fenced", "wrapped", "comma", "unclosed", "quotes", "other name"],
 )
 def test_every_form_of_the_json_gives_the_same_summary(written):
     assert rendered(written) == STORY
 
 
-@pytest.mark.parametrize("text", ["A story in prose.", "{}", '{"x": 1}', "{", "[1, 2]"])
+@every("text", ["A story in prose.", "{}", '{"x": 1}', "{", "[1, 2]"])
 def test_what_is_no_such_object_stays_as_it_is(text):
     assert rendered(text) == text
 

@@ -15,6 +15,7 @@ from fault_server import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import every
 from trajectories import Trajectory, in_turn, read_trajectories
 from wire_rules import anthropic_faults, openai_faults
 
@@ -168,7 +169,7 @@ def test_what_is_invented_twice_is_accepted_with_marks_and_a_note():
     assert record.note == "1 value not found in the conversation: 4,711.20."
 
 
-@pytest.mark.parametrize(
+@every(
     "second",
     [
         says("<summary>unclosed"),

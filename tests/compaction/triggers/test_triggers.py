@@ -1,6 +1,7 @@
 """When to compact: what a reading of the meters leads to."""
 
 import pytest
+from tables import every
 
 from nbchat.compaction.policies import PRESETS, Policy, policy_named
 from nbchat.compaction.triggers.triggers import MeterReadings, decide
@@ -12,7 +13,7 @@ def reading(**changed) -> MeterReadings:
     return MeterReadings(**({"input_tokens": 5_000} | nothing | changed))
 
 
-@pytest.mark.parametrize(
+@every(
     ("changed", "trigger"),
     [
         ({"threshold": 5_000}, "cumulative"),
