@@ -5,9 +5,11 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, PendingCall
@@ -398,16 +400,14 @@ async def _inside(agent: Agent) -> None:
     agent.ask("refund")
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("approve", ANSWERS_NO)
+@every(("way", "approve"), product(WAYS, ANSWERS_NO))
 def test_only_true_approves_and_async_functions_are_awaited(way, approve):
     agent = refunds(approve)
     WAYS[way](agent)
     assert result_of(agent) == "error: denied by the user"
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("approve", [yes, lambda _call: True, True])
+@every(("way", "approve"), product(WAYS, [yes, lambda _call: True, True]))
 def test_true_approves_also_from_an_async_function(way, approve):
     agent = refunds(approve)
     WAYS[way](agent)

@@ -4,9 +4,11 @@ import contextlib
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -110,8 +112,10 @@ def test_a_stop_ends_a_started_compaction_with_a_reason_and_passes_through():
     assert agent.engine.tracker.failures == 0
 
 
-@pytest.mark.parametrize("end", [Stopped, KeyboardInterrupt, ZeroDivisionError])
-@pytest.mark.parametrize("is_regenerated", [False, True])
+@every(
+    ("end", "is_regenerated"),
+    product([Stopped, KeyboardInterrupt, ZeroDivisionError], [False, True]),
+)
 def test_a_compaction_that_was_cut_off_keeps_its_cost(end, is_regenerated):
     def cut_off(_request: Request) -> Line:
         raise end

@@ -2,8 +2,10 @@
 
 import pickle
 import threading
+from itertools import product
 
 import pytest
+from tables import every
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.running_turn import Answer, Turn
@@ -98,14 +100,16 @@ def test_a_turn_can_be_delegated_to():
     assert agent.ask("go on") == "fine"
 
 
-@pytest.mark.parametrize("ask", [Agent.ask, Agent.chat])
-@pytest.mark.parametrize(
-    "error",
-    [
-        RateLimited("slow down", retry_after=7_200.0),
-        AuthenticationFailed("no key"),
-        QuotaExhausted("no money"),
-    ],
+@every(
+    ("error", "ask"),
+    product(
+        [
+            RateLimited("slow down", retry_after=7_200.0),
+            AuthenticationFailed("no key"),
+            QuotaExhausted("no money"),
+        ],
+        [Agent.ask, Agent.chat],
+    ),
 )
 def test_a_failed_turn_raises_the_error_itself_with_its_cause(error, ask):
     error.__cause__ = cause = ConnectionError("401")

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import product
 from typing import Any
 
 import acp
@@ -14,6 +15,7 @@ import pytest
 from acp import schema
 from fault_server import OpenAIDialect
 from hosted_model import HostedModel
+from tables import every
 from watching_server import WatchingServer, watching
 
 from nbchat.agent.agent import Agent
@@ -433,8 +435,7 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("kind", OF_OTHERS)
+@every(("kind", "question"), product(OF_OTHERS, QUESTIONS))
 def test_what_an_editor_embeds_or_mentions_is_no_word_of_the_person(kind, question):
     before, after = QUESTIONS[question]
     blocks = [*before, OF_OTHERS[kind], *after]

@@ -88,8 +88,7 @@ def test_summary_and_memory_follow_what_is_compacted_up_to_limits(
     assert budget == Budget(summary, facts)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("window", [None, 2_000, 8_000, 32_000, 1_000_000])
+@every(("policy", "window"), product(POLICIES, [None, 2_000, 8_000, 32_000, 1_000_000]))
 def test_no_budget_is_above_what_its_policy_and_the_window_allow(policy, window):
     for covered, ever in product((0, 1, 90, 700, 9_000, 200_000), repeat=2):
         budget = budget_for(PRESETS[policy], covered, tokens_ever=ever, window=window)

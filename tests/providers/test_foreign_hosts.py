@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import httpx2
@@ -202,9 +203,9 @@ NO_URLS = (
 )
 
 
-@pytest.mark.parametrize("address", NO_URLS)
-@pytest.mark.parametrize(
-    "model", ["openai:m", "anthropic:m", "gemini:m", "ollama:m", "azure:m"]
+@every(
+    ("model", "address"),
+    product(["openai:m", "anthropic:m", "gemini:m", "ollama:m", "azure:m"], NO_URLS),
 )
 def test_a_base_url_that_is_no_url_is_one_clear_line(model, address):
     with pytest.raises(ConfigError, match="base_url") as raised:

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import product
 from pathlib import Path
 from subprocess import PIPE, Popen
 
@@ -201,9 +202,7 @@ def nothing_told(_limit: int, _left: float) -> dict[str, str]:
     return {}
 
 
-@pytest.mark.parametrize("wait", [1.0, None])
-@pytest.mark.parametrize("limit", [1, 4])
-@pytest.mark.parametrize("processes", [1, 3])
+@every(("processes", "limit", "wait"), product([1, 3], [1, 4], [1.0, None]))
 def test_many_workers_use_a_rate_limit_nearly_to_the_full(
     processes: int, limit: int, wait: float | None
 ):

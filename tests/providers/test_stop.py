@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from fault_server import (
     ResponsesDialect,
 )
 from provider_kit import at_home
+from tables import every
 from watching_server import Manner, WatchingServer, watching
 
 from nbchat.agent.agent import Agent
@@ -88,8 +90,7 @@ def in_thread(call: Callable[[], object]) -> Callable[[], list[BaseException]]:
     return join
 
 
-@pytest.mark.parametrize("manner", ["silent", "comments", "stream", "stalls"])
-@pytest.mark.parametrize("kind", KINDS)
+@every(("kind", "manner"), product(KINDS, ["silent", "comments", "stream", "stalls"]))
 def test_stop_closes_the_connection(kind: str, manner: Manner):
     def seconds() -> float:
         with watching(manner, first_text(kind)) as server:

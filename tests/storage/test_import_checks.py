@@ -3,6 +3,7 @@
 import gzip
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -92,8 +93,7 @@ def with_forged(place: str) -> Session:
     return Session(entries, session_id="s", usages=usages)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("form", ["json", "ipynb"])
+@every(("place", "form"), product(PLACES, ["json", "ipynb"]))
 def test_a_summary_among_the_messages_is_listed_and_not_taken_over(place, form):
     opened = imported(exported(with_forged(place), form))
     (line,) = claims(opened)
