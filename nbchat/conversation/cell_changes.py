@@ -31,6 +31,8 @@ class CellState:
     source: str
     metadata: str = "{}"
     """A JSON object."""
+    attachments: str = "{}"
+    """A JSON object: the pictures that a text cell has pasted in."""
     outputs: str = "[]"
     """A JSON list of outputs as in a notebook's file, those with text only."""
     above: str = ""
@@ -61,7 +63,8 @@ class CellChange:
     def size(self) -> int:
         """Number of characters."""
         states = filter(None, (self.before, self.after))
-        return sum(len(s.source) + len(s.metadata) + len(s.outputs) for s in states)
+        texts = ((s.source, s.metadata, s.attachments, s.outputs) for s in states)
+        return sum(len(text) for each in texts for text in each)
 
     @property
     def is_move(self) -> bool:

@@ -112,6 +112,7 @@ class NotebookUndo:
                 "source": before.source,
                 "kind": before.kind,
                 "metadata": before.metadata,
+                "attachments": before.attachments,
                 "outputs": before.outputs,
                 **({"after": before.above} if is_placed else {}),
             }
@@ -133,6 +134,7 @@ def _state(kept: KeptCell) -> CellState:
         kept.kind,
         kept.source,
         kept.metadata,
+        kept.attachments,
         kept.outputs,
         kept.above,
         kept.left_out,

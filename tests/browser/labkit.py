@@ -28,6 +28,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 CHROMIUM = os.environ.get("NBCHAT_CHROMIUM") or shutil.which("chromium")
 
+IN_NOTEBOOK_7 = bool(os.environ.get("NBCHAT_TEST_NOTEBOOK_7"))
+"""Notebooks are opened in Notebook 7, each in a page of its own, not in JupyterLab."""
+
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -91,6 +94,10 @@ class Lab:
 
     url: str
     root: Path
+
+    def address(self, notebook: str) -> str:
+        """Where a page of its own shows a notebook."""
+        return f"{self.url}/{'notebooks' if IN_NOTEBOOK_7 else 'lab/tree'}/{notebook}"
 
 
 @contextlib.contextmanager
@@ -218,8 +225,13 @@ def load_empty(page: Page, lab: Lab) -> None:
     Not `/lab?reset`: a second route before the reset is saved reloads the page.
     Leaving asks nothing, and the old page is gone before the new one is asked for.
     """
+    load(page, f"{lab.url}/lab/workspaces/w{uuid.uuid4().hex[:12]}")
+
+
+def load(page: Page, address: str) -> None:
+    """Load JupyterLab or Notebook in a fresh page."""
     page.goto("about:blank")
-    page.goto(f"{lab.url}/lab/workspaces/w{uuid.uuid4().hex[:12]}")
+    page.goto(address)
     page.wait_for_function("() => window.jupyterapp?.shell", timeout=60_000)
     page.evaluate("async () => { await window.jupyterapp.restored }")
 
@@ -273,13 +285,17 @@ class Notebook:
         The command is awaited, too: one that is still under way opens a tab once more
         that was closed meanwhile.
         """
-        if not self.page.url.startswith(self.lab.url):
-            self.load_page()
-        self.page.evaluate(
-            """async path => { await window.jupyterapp.commands.execute(
-                'docmanager:open', {path, factory: 'Notebook'}) }""",
-            self.name,
-        )
+        if IN_NOTEBOOK_7:
+            if self.page.url.partition("?")[0] != self.lab.address(self.name):
+                load(self.page, self.lab.address(self.name))
+        else:
+            if not self.page.url.startswith(self.lab.url):
+                self.load_page()
+            self.page.evaluate(
+                """async path => { await window.jupyterapp.commands.execute(
+                    'docmanager:open', {path, factory: 'Notebook'}) }""",
+                self.name,
+            )
         self.page.wait_for_function(
             f"""path => {{
                 const tab = {self._CURRENT};
@@ -405,6 +421,9 @@ class Notebook:
 
         Its kernel goes on.
         """
+        if IN_NOTEBOOK_7:
+            self.page.goto("about:blank")
+            return
         self.page.evaluate(
             f"""async path => {{
                 const tabs = {self._TABS};

@@ -4,12 +4,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from labkit import Lab, Notebook, going_on
+from labkit import IN_NOTEBOOK_7, Lab, Notebook, going_on
 from panels import BUSY, let_cell_end
 from playwright.sync_api import Locator, Page, expect
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
+
+BUTTON = ".jp-Toolbar [data-command='nbchat:toggle']"
+
+ICON = BUTTON if IN_NOTEBOOK_7 else ".jp-SideBar.jp-mod-right [title=Chat]"
 
 SCRIPTED = """
 %load_ext nbchat
@@ -79,7 +83,7 @@ SOURCES = """() => window.jupyterapp.shell.currentWidget.context.model.sharedMod
 @pytest.fixture
 def icon(page: Page) -> Locator:
     """What opens the chat, in the right side bar."""
-    return page.locator(".jp-SideBar.jp-mod-right [title=Chat]")
+    return page.locator(ICON)
 
 
 @pytest.fixture
@@ -93,7 +97,7 @@ def closed(page: Page) -> Iterator[None]:
     """Close what a test leaves open: the place beside follows each notebook."""
     yield
     if page.locator("#nbchat-side").is_visible():
-        page.locator(".jp-SideBar.jp-mod-right [title=Chat]").click()
+        page.locator(ICON).click()
 
 
 def drawn(side: Locator) -> Locator:
@@ -208,7 +212,7 @@ def test_in_notebook_7_a_button_opens_it_two_tabs_show_the_same_and_a_site_forbi
     drawn(side)
     visitor = going_on(page.context.new_page())
     visitor.goto(f"{lab.url}/notebooks/{notebook.name}")
-    visitor.locator(".jp-Toolbar [data-command='nbchat:toggle']").click()
+    visitor.locator(BUTTON).click()
     say(drawn(visitor.locator("#nbchat-side")), "Hello")
     for each in (visitor.locator("#nbchat-side"), side):
         expect(each.locator(".nbc-log .nbc-assistant")).to_contain_text("Like this:")

@@ -281,7 +281,7 @@ def test_a_model_works_in_the_tab_where_the_person_types(
     other = page.context.new_page()
     told = list[str]()
     try:
-        other.goto(page.url.split("/lab/")[0] + f"/lab/tree/{notebook.name}")
+        other.goto(notebook.lab.address(notebook.name))
         expect(other.locator(".nbc-input")).to_be_visible(timeout=60_000)
         second = Model(notebook, other)
         for number in range(EDITS):

@@ -82,4 +82,5 @@ def described(cells: dict[str, str], name: str) -> dict[str, Any]:
 def kept(cells: dict[str, str], name: str) -> dict[str, Any]:
     number = [*cells].index(name) + 1
     made = {"id": name, "number": number, "kind": "code", "source": cells[name]}
-    return {**made, "metadata": "{}", "outputs": "[]", "above": "", "left_out": 0}
+    made |= {"metadata": "{}", "attachments": "{}", "outputs": "[]"}
+    return {**made, "above": "", "left_out": 0}

@@ -417,8 +417,9 @@ class NotebookCell:
 class KeptCell:
     """A cell as it is kept for an undo.
 
-    `metadata` and `outputs` are JSON as in a notebook's file, of outputs only the text;
-    `left_out` counts the others. `above` is the id of the cell above it.
+    `metadata`, `attachments` and `outputs` are JSON as in a notebook's file, of outputs
+    only the text; `left_out` counts what is not kept. `above` is the id of the cell
+    above it.
     """
 
     id: str
@@ -426,6 +427,7 @@ class KeptCell:
     kind: str
     source: str
     metadata: str
+    attachments: str
     outputs: str
     above: str
     left_out: int
@@ -1105,10 +1107,11 @@ class Notebook:
     `expected` is the source to which an edit or a run applies; null for any.
     `is_trial` only checks an edit. `number` is a picture's place among the outputs.
     `keep` is answered with the cell as an undo needs it, or no cell; `restore` puts it
-    back, `outputs` and `metadata` as JSON, where its source is `expected`, or where it
-    is gone and that is null. `notice` shows a line, `source`, in all views until one
-    with an empty line comes; a person may withdraw what it waits for. `identify` gives
-    the notebook an id, if it has none, and is answered with the one it has.
+    back, `outputs`, `metadata` and `attachments` as JSON, where its source is
+    `expected`, or where it is gone and that is null. `notice` shows a line, `source`,
+    in all views until one with an empty line comes; a person may withdraw what it waits
+    for. `identify` gives the notebook an id, if it has none, and is answered with the
+    one it has.
     """
 
     action: Literal[
@@ -1138,6 +1141,7 @@ class Notebook:
     expected: str | None = ABSENT
     is_trial: bool = ABSENT
     metadata: str = ABSENT
+    attachments: str = ABSENT
     outputs: str = ABSENT
 
 

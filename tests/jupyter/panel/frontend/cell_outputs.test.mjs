@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 const source = new URL("../../../../nbchat/jupyter/panel/frontend/src/", import.meta.url);
-const { described } = await import(new URL("cell_outputs.js", source));
+const { described, isDrawing } = await import(new URL("cell_outputs.js", source));
 const { plotLine } = await import(new URL("plots.js", source));
 
 const output = (data) => ({ output_type: "display_data", data });
@@ -16,6 +16,25 @@ test("an output that has no text and was not drawn is named in a line", () => {
   ];
   const texts = ["[not drawn: Plotly plot]", "", "[not drawn: Vega plot]", "[widget] IntSlider(value=0)"];
   assert.deepEqual(described(outputs).map(({ data }) => data), texts);
+});
+
+test("a plot is waited for only while the page is about to draw it", () => {
+  Object.assign(globalThis, { SVGSVGElement: class {}, HTMLCanvasElement: class { getBoundingClientRect = () => ({ width: 90, height: 90 }) } });
+  const area = (mimeType, ...drawn) => ({ querySelector: () => ({ dataset: { mimeType } }), querySelectorAll: () => drawn });
+  const cell = (...areas) => ({ querySelectorAll: () => areas });
+  const script = [output({ "text/html": "<script>console.log(1)</script>" })];
+  const vega = [output({ "application/vnd.vegalite.v5+json": {}, "text/plain": "alt.Chart(...)" })];
+  const canvas = new HTMLCanvasElement();
+  assert.equal(isDrawing(script, cell(area("text/html")), false), false); // it may never draw
+  assert.equal(isDrawing(script, cell(area("text/html")), true), true);
+  assert.equal(isDrawing(script, cell(area("text/html", canvas)), true), false);
+  assert.equal(isDrawing(vega, cell(area(undefined)), false), true); // by an extension of the page
+  assert.equal(isDrawing(vega, cell(area("text/plain")), false), false); // which has none for it
+  assert.equal(isDrawing(vega, cell(area(undefined, canvas)), false), false);
+  const bokeh = [output({ "text/html": "<div></div>" }), output({ "application/javascript": "", "application/vnd.bokehjs_exec.v0+json": "" })];
+  assert.equal(isDrawing(bokeh, cell(area("text/html"), area("application/javascript")), false), true);
+  assert.equal(isDrawing(bokeh, cell(area("text/html", canvas), area("application/javascript")), false), false);
+  assert.equal(isDrawing(vega, undefined, true), false); // no page shows the cell
 });
 
 test("a plot says in one line what it shows, whatever is in it", () => {

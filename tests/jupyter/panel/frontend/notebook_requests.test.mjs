@@ -5,7 +5,7 @@ import { beforeEach, test } from "node:test";
 const element = () => ({ hidden: true, append() {}, setAttribute() {}, replaceChildren() {}, addEventListener() {}, closest: () => null, querySelectorAll: () => [] });
 Object.assign(globalThis, {
   window: globalThis,
-  document: { createElement: element, querySelector: () => null, getElementById: () => null },
+  document: { ...element(), createElement: element, querySelector: () => null, getElementById: () => null, scripts: [] },
   requestAnimationFrame: (react) => setTimeout(react),
   addEventListener() {},
 });
@@ -121,6 +121,8 @@ test("a run that the kernel gave up behind a failed cell is made again", async (
   const { cells: ran } = await ask("run", { cell: "aaaaaaaa-2" });
   assert.equal(ran[0].outputs.at(-1).data, "yes");
   assert.equal(ran[0].count, 4);
+  const { problem, cells: text } = await ask("run", { cell: "bbbb" });
+  assert.deepEqual([problem, text[0].kind], ["", "markdown"]); // nothing to run
 });
 
 test("a stop interrupts the cell that its turn has started, and only once", async () => {

@@ -51,15 +51,27 @@ function isPlot(data, shown) {
   return Boolean(mayDraw && shapes(shown).length);
 }
 
-/** False while a plot that a script draws isn't in the page
- * @param {Output[]} outputs @param {Element | undefined} shown the cell
+/** True while the page is about to draw a plot of a cell: where it has the plot's library,
+ * or a script is still loading.
+ * @param {Output[]} outputs @param {Element | undefined} shown the cell @param {boolean} isLoading
  */
-export function areDrawn(outputs, shown) {
-  if (!shown) return true;
-  const areas = [...shown.querySelectorAll(".jp-OutputArea-child")];
-  const isDrawn = (/** @type {Element} */ area) => shapes(area).length > 0;
-  if (outputs.some(({ data = {} }) => drawsElsewhere(data)) && !areas.some(isDrawn)) return false;
-  return outputs.every(({ data = {} }, place) => !isScripted(data) || isDrawn(areas[place]));
+export function isDrawing(outputs, shown, isLoading) {
+  const areas = [...(shown?.querySelectorAll(".jp-OutputArea-child") ?? [])];
+  const isDrawn = (/** @type {Element | undefined} */ area) => shapes(area).length > 0;
+  if (shown && outputs.some(({ data = {} }) => drawsElsewhere(data)) && !areas.some(isDrawn)) return true;
+  return areas.some((area, place) => {
+    const { data = {} } = outputs[place] ?? {};
+    if (!isScripted(data) || isDrawn(area)) return false;
+    return isLoading || isOfLibrary(area.querySelector(".jp-OutputArea-output"));
+  });
+}
+
+/** What the page draws by an extension of its own, not as text or HTML in place of the plot
+ * @param {Element | null} output
+ */
+function isOfLibrary(output) {
+  const kind = /** @type {HTMLElement | null} */ (output)?.dataset.mimeType; // only of what JupyterLab draws itself
+  return Boolean(output) && (!kind || isScripted({ [kind]: {} }));
 }
 
 /** @param {NonNullable<Output["data"]>} data */

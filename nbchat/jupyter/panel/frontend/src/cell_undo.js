@@ -4,8 +4,10 @@
 /** @import * as Protocol from "../protocol.js" */
 
 import { button } from "./dom.js";
+import { attachmentsOf } from "./notebook.js";
 
 const OUTPUT_CHARACTERS = 100_000; // of a cell's text outputs
+const ATTACHED_CHARACTERS = 500_000; // of the pictures in a text cell, so that a message stays below 1 MB
 const UNDO = "Undo changes of this turn";
 const UNDO_HELP = "Restore the cells as they were before this turn. Your own edits since then stay.";
 
@@ -16,15 +18,18 @@ export function kept({ cells, known }, index) {
   const texts = outputs.map(textOf).filter((each) => each !== null);
   let size = 0;
   const fitting = texts.filter((each) => (size += JSON.stringify(each).length) <= OUTPUT_CHARACTERS);
+  const attachments = JSON.stringify(attachmentsOf(cells[index]));
+  const isWhole = attachments.length <= ATTACHED_CHARACTERS;
   return {
     id,
     number: index + 1,
     kind,
     source,
     metadata: JSON.stringify(cells[index].getMetadata()),
+    attachments: isWhole ? attachments : "{}",
     outputs: JSON.stringify(fitting),
     above: cells[index - 1]?.id ?? "",
-    left_out: outputs.filter(isPicture).length + texts.length - fitting.length,
+    left_out: outputs.filter(isPicture).length + texts.length - fitting.length + Number(!isWhole),
   };
 }
 
@@ -52,11 +57,12 @@ export function restore(notebook, asked) {
 /** With its own id, below the cell that it was below, or else at the end
  * @param {NotebookCells} notebook @param {Protocol.Notebook} asked
  */
-function insert(notebook, { cell: id = "", kind = "code", source = "", metadata = "{}", outputs = "[]", after }) {
+function insert(notebook, { cell: id = "", kind = "code", source = "", metadata = "{}", attachments = "{}", outputs = "[]", after }) {
   const above = notebook.find(after);
   const index = above < 0 && after ? notebook.cells.length : above + 1;
-  const code = kind === "code" ? { outputs: JSON.parse(outputs), execution_count: null } : {};
-  const cell = { id, cell_type: kind, source, metadata: JSON.parse(metadata), ...code };
+  const isCode = kind === "code";
+  const more = isCode ? { outputs: JSON.parse(outputs), execution_count: null } : { attachments: JSON.parse(attachments) };
+  const cell = { id, cell_type: kind, source, metadata: JSON.parse(metadata), ...more };
   notebook.known.sharedModel.insertCell(index, cell);
   return index;
 }
@@ -64,9 +70,10 @@ function insert(notebook, { cell: id = "", kind = "code", source = "", metadata 
 /** Outputs that are still as they were keep their pictures.
  * @param {NotebookCells} notebook @param {number} index @param {Protocol.Notebook} asked
  */
-function replace(notebook, index, { kind = "code", source = "", metadata = "{}", outputs = "[]" }) {
+function replace(notebook, index, { kind = "code", source = "", metadata = "{}", attachments = "{}", outputs = "[]" }) {
   notebook.convert(index, kind);
   const cell = notebook.cells[index];
+  if (!Object.keys(attachmentsOf(cell)).length) cell.setAttachments?.(JSON.parse(attachments));
   cell.updateSource(0, cell.source.length, source);
   if (JSON.stringify(cell.getMetadata()) !== metadata) cell.setMetadata(JSON.parse(metadata));
   const shown = notebook.known.cells.get(index).outputs;

@@ -15,12 +15,16 @@
  * @property {() => CellMetadata} getMetadata
  * @property {(start: number, end: number, text: string) => void} updateSource
  * @property {(metadata: CellMetadata) => void} setMetadata
+ * @property {() => Attachments | undefined} [getAttachments] of text, by file name
+ * @property {(attachments: Attachments) => void} [setAttachments]
  */
+
+/** @typedef {Record<string, object>} Attachments Pictures pasted into text, by file name */
 
 /**
  * @typedef {object} SharedNotebook
  * @property {SharedCell[]} cells
- * @property {(index: number, cell: { id?: string, cell_type: string, source: string, metadata: CellMetadata, outputs?: Output[], execution_count?: null }) => void} insertCell
+ * @property {(index: number, cell: { id?: string, cell_type: string, source: string, metadata: CellMetadata, attachments?: Attachments, outputs?: Output[], execution_count?: null }) => void} insertCell
  * @property {(index: number) => void} deleteCell
  * @property {(from: number, to: number) => void} moveCells
  * @property {(step: () => void) => void} transact
@@ -91,6 +95,7 @@
 
 const ACTIVATING_EVENTS = ["pointerdown", "focusin"];
 const OUTLINED_MILLISECONDS = 2000;
+const FOLD = ".jp-collapseHeadingButton"; // of a heading, which folds the cells below it
 const OPENS = /^\s*%(?:chat|nbchat)\s*$/m;
 const LOAD = "%load_ext nbchat";
 
@@ -267,10 +272,11 @@ export class NotebookCells {
     const { id, source, cell_type: before } = this.cells[index];
     if (before === kind) return;
     const { trusted: _, ...metadata } = this.cells[index].getMetadata();
+    const more = kind === "code" ? {} : { attachments: attachmentsOf(this.cells[index]) };
     const trust = kind === "code" ? { trusted: true } : {};
     sharedModel.transact(() => {
       sharedModel.deleteCell(index);
-      sharedModel.insertCell(index, { id, cell_type: kind, source, metadata: { ...metadata, ...trust } });
+      sharedModel.insertCell(index, { id, cell_type: kind, source, metadata: { ...metadata, ...trust }, ...more });
     });
   }
 
@@ -279,13 +285,16 @@ export class NotebookCells {
    * @param {{ scrolls?: boolean }} [how]
    */
   show(index, { scrolls = true } = {}) {
-    requestAnimationFrame(() => {
+    const folded = scrolls && this.elementOf(index);
+    if (folded) unfold(folded);
+    const draw = () => {
       const cell = this.elementOf(index);
       if (!(cell instanceof HTMLElement)) return;
       if (scrolls) cell.scrollIntoView({ block: "nearest" });
       cell.style.outline = "2px solid var(--jp-brand-color1)";
       setTimeout(() => (cell.style.outline = ""), OUTLINED_MILLISECONDS);
-    });
+    };
+    requestAnimationFrame(() => requestAnimationFrame(draw)); // once JupyterLab has placed what was folded
   }
 
   /** A new cell rather than new text, so that the notebook's undo covers it.
@@ -323,6 +332,33 @@ export class NotebookCells {
     const cell = /** @type {CodeCell} */ (this.known.cells.get(index));
     return runCell(cell, /** @type {Kernel} */ (this.panel.link.kernel), id, ask);
   }
+}
+
+/** The pictures pasted into a text cell
+ * @param {SharedCell} cell
+ */
+export function attachmentsOf(cell) {
+  return cell.getAttachments?.() ?? {};
+}
+
+/** Open the headings under which a cell is folded.
+ * @param {Element} cell
+ */
+function unfold(cell) {
+  let level = levelOf(cell);
+  for (let above = cell.previousElementSibling; above; above = above.previousElementSibling) {
+    if (levelOf(above) >= level) continue;
+    level = levelOf(above);
+    /** @type {HTMLElement | null} */ (above.querySelector(`${FOLD}.jp-mod-collapsed`))?.click();
+  }
+}
+
+/** Of a heading, 1 for the largest; infinite for other cells
+ * @param {Element} cell
+ */
+function levelOf(cell) {
+  const fold = /** @type {HTMLElement | null} */ (cell.querySelector(FOLD));
+  return Number(fold?.dataset.headingLevel ?? Infinity);
 }
 
 /** @param {Element} cell */

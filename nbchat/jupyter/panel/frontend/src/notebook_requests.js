@@ -2,7 +2,7 @@
 // The kernel side has asked the person before it sends a change or a run. No answer
 // exceeds 1 MB, where a websocket closes at 10: one cell at a time, pictures apart.
 
-import { areDrawn, described, picture } from "./cell_outputs.js";
+import { described, isDrawing, picture } from "./cell_outputs.js";
 import { kept, restore } from "./cell_undo.js";
 import { newToken } from "./dom.js";
 import { indexOf } from "./notebook.js";
@@ -41,6 +41,7 @@ export class NotebookRequests {
     this.hasStarted = false; // one of them in this turn
     /** @type {Promise<Partial<Protocol.NotebookAnswer>> | null} */
     this.stopping = null;
+    this.isLoading = followScripts(panel);
     panel.onModel("msg:custom", (message) => message.type === "notebook" && this.hear(message));
   }
 
@@ -233,7 +234,8 @@ export class NotebookRequests {
   /** @param {Protocol.Notebook} asked @param {number} index */
   refuseLocked({ change }, index) {
     const { editable, deletable } = this.notebook.cells[index].getMetadata();
-    if (change !== "replace" && index === this.ownIndex()) throw Error("this cell shows the chat; it stays where it is");
+    const hasChat = index === this.ownIndex() || this.notebook.elementOf(index)?.querySelector(".nbc"); // or another view of it
+    if (change !== "replace" && hasChat) throw Error("this cell shows the chat; it stays where it is");
     if (change !== "move" && editable === false) throw Error("this cell is not editable");
     if (change === "delete" && deletable === false) throw Error("this cell is not deletable");
   }
@@ -277,7 +279,7 @@ export class NotebookRequests {
     const index = this.unchanged(asked);
     const cell = notebook.cells[index];
     const { id } = cell;
-    if (cell.cell_type !== "code") throw Error("this cell is text; only code can be run");
+    if (cell.cell_type !== "code") return index; // text has nothing to run
     if (!this.panel.link.kernel) throw Error("the notebook has no kernel");
     notebook.known.cells.get(index).outputs?.clear();
     notebook.show(index, { scrolls: false });
@@ -297,7 +299,7 @@ export class NotebookRequests {
     await pause(RENDER_MILLISECONDS);
     const outputs = index < 0 ? [] : (this.notebook.known.cells.get(index).outputs?.toJSON() ?? []);
     let looks = 0;
-    while (looks < DRAW_LOOKS && !areDrawn(outputs, this.notebook.elementOf(this.notebook.find(id)))) {
+    while (looks < DRAW_LOOKS && isDrawing(outputs, this.notebook.elementOf(this.notebook.find(id)), this.isLoading())) {
       looks += 1;
       await pause(RENDER_MILLISECONDS);
     }
@@ -348,6 +350,20 @@ export class NotebookRequests {
     this.notice.offerRestart(name, kernel);
     throw Error(`${name.toLowerCase()} does not stop; the person was asked to restart the kernel`);
   }
+}
+
+/** Tells whether a script that came into the page is still loading.
+ * @param {ChatPanel} panel
+ */
+function followScripts({ undo }) {
+  /** @type {WeakSet<object>} */
+  const loaded = new WeakSet(document.scripts);
+  const note = (/** @type {Event} */ { target }) => loaded.add(/** @type {object} */ (target));
+  for (const event of ["load", "error"]) {
+    document.addEventListener(event, note, true);
+    undo.push(() => document.removeEventListener(event, note, true));
+  }
+  return () => [...document.scripts].some((each) => each.src && !loaded.has(each));
 }
 
 /** @param {SharedCell[]} cells */

@@ -1,0 +1,146 @@
+"""What a person does in a notebook while the model's card waits, and after its turn.
+
+The model does what a message says (`notebook_model.py`).
+"""
+
+from collections.abc import Callable
+
+import pytest
+from labkit import Notebook
+from notebook_model import MODEL, SHARED, Model
+from panels import say
+from playwright.sync_api import Locator, expect
+
+pytestmark = pytest.mark.slow
+
+CONTENT = "window.jupyterapp.shell.currentWidget.content"
+
+PASTED = "AAAA"
+
+AS_TEXT = f"""pasted => {{
+    const notebook = {CONTENT}.model.sharedModel;
+    const make = (at, cell_type, more) => {{
+        const {{ id, source }} = notebook.cells[at];
+        notebook.deleteCell(at);
+        notebook.insertCell(at, {{ id, cell_type, source, ...more }}) }};
+    make(2, 'markdown', {{}});
+    make(6, 'markdown', {{ attachments: {{ 'plot.png': {{ 'image/png': pasted }} }} }});
+    notebook.clearUndoHistory() }}"""
+
+FOLDED = f"() => {{ {CONTENT}.widgets[2].headingCollapsed = true }}"
+
+SELECT = f"""([first, last]) => {{
+    {CONTENT}.mode = 'command';
+    {CONTENT}.deselectAll();
+    {CONTENT}.activeCellIndex = first;
+    if (last > first) {CONTENT}.extendContiguousSelectionTo(last) }}"""
+
+ATTACHED = f"n => Object.keys({SHARED}.cells[n].getAttachments?.() ?? {{}})"
+
+RENAME = """name => window.jupyterapp.shell.currentWidget.context.rename(name)"""
+
+
+class Person:
+    """The person at the notebook, and the cards of the model."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        self.notebook = notebook
+        self.model = Model(notebook)
+        self.model.page.evaluate(AS_TEXT, PASTED)
+        self.ids = [self.model.id(n) for n in range(8)]
+
+    def card(self, cell: int, source: str) -> Locator:
+        """The card of a change by the model, which has read the cell."""
+        self.model.do("read_notebook", cells=[self.ids[cell]])
+        what = {"change": "replace", "cell": self.ids[cell], "source": source}
+        self.model.begin("edit_notebook", **what)
+        card = self.model.panel.locator("[data-ticket]")
+        expect(card).to_be_visible()
+        return card
+
+    def does(self, command: str, first: int, last: int = 0) -> None:
+        """Run a command of the notebook on the cells that are selected first."""
+        self.model.page.evaluate(SELECT, [first, last])
+        self.notebook.execute(f"notebook:{command}")
+
+    def approves(self, card: Locator) -> str:
+        """What the model then hears."""
+        card.get_by_role("button", name="Approve", exact=True).click()
+        return self.model.told()
+
+    def undoes(self) -> None:
+        """Undo the last turn of the model."""
+        line = self.model.panel.locator(".nbc-cells").last
+        line.get_by_role("button", name="Undo changes of this turn").click()
+        expect(line).to_contain_text("Undone in 1 cell")
+
+    def sources(self) -> list[str]:
+        """All cells but that of the panel."""
+        found: list[str] = self.model.page.evaluate(
+            f"() => {SHARED}.cells.slice(1).map(cell => cell.source)"
+        )
+        return found
+
+
+CELLS = ("a = 1", "# Heading", "b = 1", "c = 1\nd = 1", "e = 1", "![](attachment:plot.png)", "f = 1")
+
+
+def test_what_a_person_does_while_a_card_waits_loses_nothing(
+    open_notebook: Callable[..., Notebook],
+) -> None:
+    person = Person(open_notebook(MODEL, *CELLS))
+    model, page = person.model, person.model.page
+    model.panel.locator(".nbc-allowed").click()
+    cells = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
+
+    # Folds and moves it
+    person.does("run-cell", 2)
+    page.evaluate(FOLDED)
+    card = person.card(3, "b = 2")
+    expect(cells.nth(3)).to_be_hidden()
+    card.get_by_role("button", name="Show cell").click()
+    expect(cells.nth(3)).to_be_in_viewport()
+    person.does("move-cell-down", 3)
+    assert person.approves(card).startswith("changed cell 5 of 8")
+    assert person.sources()[2:4] == ["c = 1\nd = 1", "b = 2"]
+
+    # Splits, merges, deletes and undoes
+    card = person.card(4, "c = 2\nd = 2")
+    page.evaluate(f"() => {{ {CONTENT}.activeCellIndex = 3; {CONTENT}.mode = 'edit'; {CONTENT}.activeCell.editor.setCursorPosition({{ line: 1, column: 0 }}) }}")
+    person.notebook.execute("notebook:split-cell-at-cursor")
+    told = person.approves(card)
+    assert "it has changed since" in told
+    assert person.sources()[2:5] == ["c = 1", "d = 1", "b = 2"]
+    card = person.card(5, "e = 2")
+    person.does("merge-cells", 5, 6)
+    assert "it may have been deleted" in person.approves(card)
+    assert person.sources()[4] == "b = 2\n\ne = 1"
+    person.does("undo-cell-action", 1)
+    card = person.card(1, "a = 2")
+    person.does("delete-cell", 1)
+    assert "it may have been deleted" in person.approves(card)
+    person.does("undo-cell-action", 1)
+    assert person.sources()[0] == "a = 1"
+
+    # Renames the notebook; moves the cell after the turn
+    card = person.card(1, "a = 3")
+    page.evaluate(RENAME, "renamed-by-a-person.ipynb")
+    person.notebook.name = "renamed-by-a-person.ipynb"
+    assert person.approves(card).startswith("changed cell 2 of 9")
+    person.does("move-cell-down", 1)
+    person.undoes()
+    assert person.sources()[:2] == ["# Heading", "a = 1"]
+
+    # What is pasted into text stays.
+    say(model.panel, "/allow all")
+    expect(model.panel.locator(".nbc-allowed")).to_be_visible()
+    text = person.ids[6]
+    at = [each.startswith("![]") for each in person.sources()].index(True) + 1
+    model.do("read_notebook", cells=[text])
+    model.edit("kind", cell=text, kind="raw")
+    assert page.evaluate(ATTACHED, at) == ["plot.png"]
+    for change in ({"change": "kind", "kind": "code"}, {"change": "delete"}):
+        model.edit(cell=text, **change)
+        person.undoes()
+        assert page.evaluate(ATTACHED, at) == ["plot.png"]
+    assert model.do("run_cells", cells=[text]).endswith("raw: nothing to run")
