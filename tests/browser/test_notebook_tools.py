@@ -30,9 +30,7 @@ agent = %chat agent
 agent.use(ScriptedProvider(
     calls('read_notebook'), lambda r: calls('read_notebook', cells=[cell(r, 2)]), heard,
     lambda r: calls('edit_notebook', change='replace', cell=cell(r, 2), source=NEW, run=True), heard,
-    lambda r: calls('run_cells', cells=[cell(r, 3)]), heard,
     lambda r: calls('edit_notebook', change='insert', after=cell(r, 3), source='*Done*', kind='markdown'), heard,
-    lambda r: calls('edit_notebook', change='replace', cell=cell(r, 2), source='changed'), heard,
     calls('read_notebook'), heard,
 ))
 %chat
@@ -73,9 +71,6 @@ def test_the_model_reads_edits_and_runs_cells_as_approved(
         saved["cells"][1]["source"]
     )  # the page has it, not the file
 
-    say(panel, "And the last one?")
-    approve.click()
-    expect(log).to_contain_text("ZeroDivisionError: division by zero")
     say(panel, "Add a line.")
     expect(waiting).to_contain_text("new markdown cell below cell 3 of 3")
     approve.click()
@@ -84,14 +79,6 @@ def test_the_model_reads_edits_and_runs_cells_as_approved(
     expect(cells.nth(3).locator("em")).to_have_text("Done")
     screenshot("done")
 
-    say(panel, "Change it once more.")
-    expect(waiting).to_contain_text("+changed")
-    notebook.page.evaluate(
-        "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells[1].setSource('mine')"
-    )
-    approve.click()
-    expect(log).to_contain_text("it has changed since. Cell 2 now: mine")
-    expect(cells.nth(1).locator(".cm-content")).to_have_text("mine")
     choose(panel, f"Stop letting{OFFER.removeprefix('Let')}")
     expect(log).to_contain_text("can no longer read, edit and run cells")
     say(panel, "What do the cells say now?")
