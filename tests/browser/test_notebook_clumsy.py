@@ -82,7 +82,15 @@ class Person:
         return found
 
 
-CELLS = ("a = 1", "# Heading", "b = 1", "c = 1\nd = 1", "e = 1", "![](attachment:plot.png)", "f = 1")
+CELLS = (
+    "a = 1",
+    "# Heading",
+    "b = 1",
+    "c = 1\nd = 1",
+    "e = 1",
+    "![](attachment:plot.png)",
+    "f = 1",
+)
 
 
 def test_what_a_person_does_while_a_card_waits_loses_nothing(
@@ -106,7 +114,9 @@ def test_what_a_person_does_while_a_card_waits_loses_nothing(
 
     # Splits, merges, deletes and undoes
     card = person.card(4, "c = 2\nd = 2")
-    page.evaluate(f"() => {{ {CONTENT}.activeCellIndex = 3; {CONTENT}.mode = 'edit'; {CONTENT}.activeCell.editor.setCursorPosition({{ line: 1, column: 0 }}) }}")
+    page.evaluate(
+        f"() => {{ {CONTENT}.activeCellIndex = 3; {CONTENT}.mode = 'edit'; {CONTENT}.activeCell.editor.setCursorPosition({{ line: 1, column: 0 }}) }}"
+    )
     person.notebook.execute("notebook:split-cell-at-cursor")
     told = person.approves(card)
     assert "it has changed since" in told
