@@ -226,30 +226,22 @@ def waiting_html(call: Entry, ticket: str, preview: Preview | None = None) -> st
     Arguments are neither cut nor hidden by invisible characters, because the user
     decides by what is shown.
     """
-    name = escaped(with_invisibles_escaped(call.tool_name))
-    arguments = arguments_html(call, preview)
-    place = draft = ""
-    if preview is not None:
-        place = f' data-place="{escaped(preview.place)}"' if preview.place else ""
-        is_draft = preview.take is not None
-        draft = f' data-draft="{escaped(preview.draft)}"' if is_draft else ""
-    return (
-        f'<details class="nbc-entry nbc-tool" data-call="{escaped(call.tool_id)}"'
-        f' data-state="waiting" data-ticket="{escaped(ticket)}"{place}{draft}><summary>'
-        f'<span class="nbc-tool-name">{name}</span><span class="nbc-tool-hint"></span>'
-        f'</summary><div class="nbc-arguments">{arguments}</div></details>'
-    )
+    name, attributes = with_invisibles_escaped(call.tool_name), {"state": "waiting"}
+    attributes["ticket"] = ticket
+    if preview is not None and preview.place:
+        attributes["place"] = preview.place
+    if preview is not None and preview.take is not None:
+        attributes["draft"] = preview.draft
+    written = (f' data-{key}="{escaped(each)}"' for key, each in attributes.items())
+    return _card(call, name, "", arguments_html(call, preview), "".join(written))
 
 
 def rules_html(rules: RulesFile) -> str:
     """Render rules from a file that wait for a yes: whole, nothing in them hidden."""
     text = with_invisibles_escaped(rules.text)
     title = f"{rules.name} in this project has rules for the model. Use them?"
-    return (
-        '<details class="nbc-entry nbc-rules" open>'
-        f"<summary><span>{escaped(title)}</span></summary>"
-        f"{part_html(escaped(rules.title), text)}</details>"
-    )
+    shown = part_html(escaped(rules.title), text)
+    return _collapsed("rules", f"<span>{escaped(title)}</span>", shown, " open")
 
 
 def text_html(text: str) -> str:
@@ -318,11 +310,22 @@ def _article(kind: str, label: str, inside: str) -> str:
     )
 
 
-def _collapsed(kind: str, title: str, inside: str) -> str:
+def _collapsed(kind: str, title: str, inside: str, attributes: str = "") -> str:
     return (
-        f'<details class="nbc-entry nbc-{kind}"><summary>{title}</summary>'
-        f"{inside}</details>"
+        f'<details class="nbc-entry nbc-{kind}"{attributes}>'
+        f"<summary>{title}</summary>{inside}</details>"
     )
+
+
+def _card(call: Entry, name: str, hint: str, inside: str, attributes: str = "") -> str:
+    """A call with its arguments."""
+    title = (
+        f'<span class="nbc-tool-name">{escaped(name)}</span>'
+        f'<span class="nbc-tool-hint">{escaped(hint)}</span>'
+    )
+    arguments = f'<div class="nbc-arguments">{inside}</div>'
+    attributes = f' data-call="{escaped(call.tool_id)}"{attributes}'
+    return _collapsed("tool", title, arguments, attributes)
 
 
 def request_text(entry: Entry) -> str:
@@ -357,11 +360,8 @@ def _file_html(entry: Entry) -> str:
     """Render an attached text file as a collapsed card with all of its text."""
     text, media_type = entry.arguments["data"], entry.arguments.get("media_type", "")
     name = escaped(entry.content or entry.tool_name)
-    return (
-        '<details class="nbc-entry nbc-attached">'
-        f"<summary><span>{name}</span></summary>"
-        f"{part_html(escaped(str(media_type)), text)}</details>"
-    )
+    shown = part_html(escaped(str(media_type)), text)
+    return _collapsed("attached", f"<span>{name}</span>", shown)
 
 
 def _answer_html(entry: Entry) -> str:
@@ -380,12 +380,7 @@ def _call_html(call: Entry) -> str:
     shown = arguments_html(call)
     if len(call.tool_args) > OUTPUT_LIMIT:
         shown = part_html("Arguments", call.tool_args)
-    return (
-        f'<details class="nbc-entry nbc-tool" data-call="{escaped(call.tool_id)}">'
-        f'<summary><span class="nbc-tool-name">{escaped(call.tool_name)}</span>'
-        f'<span class="nbc-tool-hint">{escaped(_hint(call.arguments))}</span></summary>'
-        f'<div class="nbc-arguments">{shown}</div></details>'
-    )
+    return _card(call, call.tool_name, _hint(call.arguments), shown)
 
 
 def _result_html(result: Entry, duration: str) -> str:
