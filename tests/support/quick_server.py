@@ -1,9 +1,10 @@
 """A server of OpenAI's chat API that answers at once, for measurements of clients.
 
-    python tests/support/quick_server.py [--calls 2] [--seconds 0.1]
+    python tests/support/quick_server.py [--calls 2] [--seconds 0.1] [--caches]
 
 Prints its port. It calls each offered tool in turn, up to `--calls`, and then answers
-with a decision about the ticket of the newest message; `--seconds` is the time it takes.
+with a decision about the ticket of the newest message; `--seconds` is the time it takes,
+and with `--caches` it tells of a prompt cache, as OpenAI does.
 A request for a summary gets one that names the newest tickets.
 """
 
@@ -25,10 +26,16 @@ WHOLE = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m"}
 MODELS = {"data": [{"id": "m", "object": "model", "max_model_len": 128_000}]}
 
 
+LEAST_CACHED = 1_024
+
+
 @contextmanager
-def quick_server(*, calls: int = 0, seconds: float = 0.0) -> Iterator[str]:
+def quick_server(
+    *, calls: int = 0, seconds: float = 0.0, caches: bool = False
+) -> Iterator[str]:
     """Run it in a process of its own; yields the address."""
     command = [sys.executable, str(Path(__file__)), "--calls", str(calls)]
+    command += ["--caches"] if caches else []
     with subprocess.Popen(
         [*command, "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -73,11 +80,26 @@ def summary_of(messages: Json) -> str:
     )
 
 
-def body_of(asked: Json, calls: int, size: int) -> tuple[bytes, bytes]:
+def cached(asked: Json, before: list[Json]) -> int:
+    """Tokens at the start of a request that the one before had, too, from 1,024 on."""
+    messages, same = asked["messages"], 0
+    for message, known in zip(messages, before, strict=False):
+        if message != known:
+            break
+        same += len(json.dumps(message))
+    before[:] = messages
+    return read if (read := same // 5 // 128 * 128) >= LEAST_CACHED else 0
+
+
+def body_of(
+    asked: Json, calls: int, size: int, before: list[Json] | None
+) -> tuple[bytes, bytes]:
     """The type and content of a response."""
     message, reason = answer_to(asked, calls)
-    usage = {"prompt_tokens": 200 + size // 5, "completion_tokens": 20}
+    usage: Json = {"prompt_tokens": 200 + size // 5, "completion_tokens": 20}
     usage["total_tokens"] = sum(usage.values())
+    if before is not None:
+        usage["prompt_tokens_details"] = {"cached_tokens": cached(asked, before)}
     if not asked.get("stream"):
         choice = {"index": 0, "message": message, "finish_reason": reason}
         whole = {**WHOLE, "choices": [choice], "usage": usage}
@@ -94,7 +116,9 @@ def body_of(asked: Json, calls: int, size: int) -> tuple[bytes, bytes]:
     return b"text/event-stream", f"{lines}data: [DONE]\n\n".encode()
 
 
-async def serve(port: int, calls: int, seconds: float) -> None:
+async def serve(
+    port: int, calls: int, seconds: float, before: list[Json] | None
+) -> None:
     async def answer(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
@@ -107,7 +131,8 @@ async def serve(port: int, calls: int, seconds: float) -> None:
                     kind, content = b"application/json", json.dumps(MODELS).encode()
                 else:
                     await asyncio.sleep(seconds)
-                    kind, content = body_of(json.loads(asked), calls, len(asked))
+                    read = json.loads(asked)
+                    kind, content = body_of(read, calls, len(asked), before)
                 writer.write(
                     b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b"
                     % (kind, len(content), content)
@@ -126,5 +151,7 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--calls", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--caches", action="store_true")
     asked = parser.parse_args()
-    asyncio.run(serve(asked.port, asked.calls, asked.seconds))
+    before: list[Json] | None = [] if asked.caches else None
+    asyncio.run(serve(asked.port, asked.calls, asked.seconds, before))
