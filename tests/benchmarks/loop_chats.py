@@ -1,15 +1,18 @@
 """Sixty chats begun at once on one event loop: for how long they block it.
 
-    PYTHONPATH=.:tests/support python tests/benchmarks/loop_chats.py [--chats 60]
+    PYTHONPATH=.:tests/support python tests/benchmarks/loop_chats.py [--chats 60] [--freeze]
 
 A server of this machine answers at once, which is the worst case: all threads want to
 run. The first round comes after one chat, which loads what is loaded once. CPU time of
 the loop's own thread is what nbchat does there; the clock also shows how long it waits
-for the other threads. The figures are printed and never asserted: machines differ.
+for the other threads. With `--freeze` the garbage collector leaves out what is loaded
+once, as a server should tell it: a full collection takes longest. The figures are
+printed and never asserted: machines differ.
 """
 
 import argparse
 import asyncio
+import gc
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -38,8 +41,11 @@ async def blocks(over: asyncio.Event) -> tuple[float, float]:
     return cpu, clock
 
 
-async def measure(name: str, chat: Chat, count: int) -> None:
+async def measure(name: str, chat: Chat, count: int, *, freezes: bool) -> None:
     await chat(0)
+    if freezes:
+        gc.collect()
+        gc.freeze()
     for _ in range(3):
         over = asyncio.Event()
         watch = asyncio.create_task(blocks(over))
@@ -57,7 +63,7 @@ async def measure(name: str, chat: Chat, count: int) -> None:
         )
 
 
-async def main(address: str, count: int) -> None:
+async def main(address: str, count: int, *, freezes: bool) -> None:
     def made() -> Agent:
         provider = connect("openai:m", base_url=address, api_key=lambda: "k")
         return Agent(provider, tools=[get_ticket])
@@ -68,13 +74,14 @@ async def main(address: str, count: int) -> None:
     async def streamed(number: int) -> object:
         return [event async for event in made().run(f"T{number:06} is gone")]
 
-    await measure("aask", asked, count)
-    await measure("async for", streamed, count)
+    await measure("aask", asked, count, freezes=freezes)
+    await measure("async for", streamed, count, freezes=freezes)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--chats", type=int, default=60)
+    parser.add_argument("--freeze", action="store_true")
     given = parser.parse_args()
     with quick_server(calls=1) as served:
-        asyncio.run(main(served, given.chats))
+        asyncio.run(main(served, given.chats, freezes=given.freeze))
