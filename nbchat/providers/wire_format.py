@@ -197,8 +197,8 @@ def finished_reply(
 ) -> Reply:
     """The reply of a stream; raises ProtocolFault if it is empty or broke off.
 
-    Calls are removed from replies that were truncated or refused: they may be
-    incomplete and must never run. A usage that cannot be true is counted here instead.
+    Calls are removed if they have no name, and from replies that were truncated or
+    refused: they may be incomplete and must never run. A usage that cannot be true is counted here instead.
     """
     stop = answer.stop_reason
     if stop is None:
@@ -206,6 +206,7 @@ def finished_reply(
     entries = answer.entries
     if not all(isinstance(part, str) for part in chain.from_iterable(entries)):
         raise ProtocolFault(f"{model} sent an answer that can't be read.")
+    entries = tuple(each for each in entries if each.content or each.tool_name)
     if stop in ("max_tokens", "refusal"):
         entries = tuple(entry for entry in entries if not entry.is_call)
     elif not entries:

@@ -179,6 +179,12 @@ def test_a_call_without_arguments_has_an_empty_object(server, provider, dialect)
     assert reply_of(provider).calls == [Entry("assistant", "", "c1", "add", "{}")]
 
 
+def test_a_call_without_a_name_is_no_answer(server, provider, dialect):
+    server.script(dialect.calls(("c1", "", "{}")))
+    with pytest.raises(ProtocolFault, match="empty answer"):
+        reply_of(provider)
+
+
 def call_piece(arguments: str, **more: Any) -> dict[str, Any]:
     function = {"name": "weather", "arguments": arguments}
     return {"tool_calls": [{"index": 0, "function": function, **more}]}
