@@ -49,6 +49,9 @@ FIRST_SHARE = 0.25
 """Share of the space for the first messages, which say what the work is about, where
 not all fit."""
 
+FENCE = "```"
+"""Begins and ends code in Markdown."""
+
 DROPPED = " (The user says: no longer a rule.)"
 
 _WORD = re.compile(r"\S+")
@@ -133,10 +136,15 @@ class Words:
 
 
 def last_line(text: str) -> str:
-    """The last line of a text that has words, as far as it is shown."""
-    lines = (" ".join(line.split()) for line in reversed(text.splitlines()[-20:]))
-    found = next((line for line in lines if any(map(str.isalnum, line))), "")
-    return _end(found, QUESTION_CHARACTERS)
+    """The last line of a text that has words and isn't code, as far as it is shown."""
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    is_code = sum(line.startswith(FENCE) for line in lines) % 2 == 1  # to the end
+    for line in reversed(lines):
+        if line.startswith(FENCE):
+            is_code = not is_code
+        elif not is_code and any(map(str.isalnum, line)):
+            return _end(line, QUESTION_CHARACTERS)
+    return ""
 
 
 def _end(text: str, most_characters: int) -> str:

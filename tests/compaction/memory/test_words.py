@@ -126,5 +126,18 @@ def test_the_last_line_begins_with_a_whole_word_where_it_has_spaces():
     assert last_line("看" * 300) == "看" * 200
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Which year?\n```python\nprint(1)\n```", "Which year?"),
+        ("```python\nprint(1)\n```\nShall I run it?\n", "Shall I run it?"),
+        ("```python\nprint(1)\n```", ""),
+        ("I'd sum it up.\n```python\nprint(1", "I'd sum it up."),
+    ],
+)
+def test_the_last_line_is_no_code(text: str, line: str):
+    assert last_line(text) == line
+
+
 def test_the_last_line_is_bounded():
     assert last_line("word " * 1_000) == " ".join(["word"] * 40)
