@@ -76,7 +76,7 @@ class Agent:
     environment, or the embedded one. A provider that `connect` returns is used as is.
 
     `base_url` is the address of a compatible server, `api_key` its key or a function
-    that returns it, and `window` the model's context window if nobody else knows it.
+    that returns it, and `window` the model's context window, where its server doesn't say.
     `tool_choice` is auto, none, required or a tool's name, or a
     function of the session that returns one: so code controls the workflow. `approve`
     is asked before each call of a tool that is not `read_only`; only True approves.

@@ -198,7 +198,8 @@ def finished_reply(
     """The reply of a stream; raises ProtocolFault if it is empty or broke off.
 
     Calls are removed if they have no name, and from replies that were truncated or
-    refused: they may be incomplete and must never run. A usage that cannot be true is counted here instead.
+    refused: they may be incomplete and must never run. A usage that cannot be true is
+    counted here instead.
     """
     stop = answer.stop_reason
     if stop is None:
