@@ -76,9 +76,9 @@ class Agent:
     environment, or the embedded one. A provider that `connect` returns is used as is.
 
     `base_url` is the address of a compatible server, `api_key` its key or a function
-    that returns it, and `window` the model's context window, where its server doesn't say.
-    `tool_choice` is auto, none, required or a tool's name, or a
-    function of the session that returns one: so code controls the workflow. `approve`
+    that returns it, and `window` the model's context window, where its server doesn't
+    say. `tool_choice` is auto, none, required or a tool's name, or a function of the
+    session that returns one: so code controls the workflow. `approve`
     is asked before each call of a tool that is not `read_only`; only True approves.
     Without it every tool runs but those that declare `read_only=False`, and those of
     MCP servers are refused. `budget` is for all turns together. `recall` adds a tool
