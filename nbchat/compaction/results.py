@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 FIELDS = frozenset(("exit", "exitcode", "exitstatus", "returncode"))
@@ -121,6 +121,9 @@ LONGEST_COLUMN = 60
 LONGEST_LINE = 1_000
 """Characters of a line of a printed dataframe; pandas breaks lines much earlier."""
 
+SAMPLE = 4
+"""Lines from which the names of a table's columns are known."""
+
 KEY = "key"
 """The field of an object that only its key in another object names."""
 
@@ -134,6 +137,12 @@ _MORE_ROWS = re.compile(r"\.\.\. [\d,]+ more rows")
 _RULE = re.compile(r"\|?[ :]*-+[ :]*(?:[|+][ :]*-+[ :]*)*\|?|\+[-=+]+\+")
 _COLUMN = re.compile(r"[^\W\d](?:[^\n,;.!?:]|[.:]\w)*")
 _ID = re.compile(r"(?:^|[_\s-])id$|^ID$|[a-z\d]I[dD]$|_ID$", re.ASCII)
+_BOXES = str.maketrans(
+    dict.fromkeys("│┃┆", "|")
+    | dict.fromkeys("─━═", "-")
+    | dict.fromkeys("┌┬┐├┼┤└┴┘╞╪╡╭╮╰╯┏┳┓┡╇┩", "+")
+)
+"""Lines around the cells of polars and rich, as others write them."""
 _FRAME_SIZE = re.compile(r"\[\d+ rows x \d+ columns\]")
 
 
@@ -343,29 +352,54 @@ def _ruled_cells(line: str) -> list[str]:
     return [cell.strip().replace("\\|", "|") for cell in cells]
 
 
+def headers(text: str) -> Iterator[list[str]]:
+    """The names of the columns of each table in a text, wherever it stands."""
+    lines = text.translate(_BOXES).splitlines()[:MOST_ROWS]
+    for is_blank, run in groupby(lines, lambda line: not line.strip()):
+        if not is_blank:
+            yield from _headers([line[:LONGEST_LINE] for line in run])
+
+
+def _headers(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Those of the tables in lines without a blank one between them."""
+    if rows := _ruled(lines) or _as_objects(_undeclared(lines[:SAMPLE])):
+        yield list(rows[0])
+        return
+    for at, line in enumerate(lines):
+        if not at or line.startswith(" "):  # above the index
+            yield from (names[1:] for names in _frame(lines[at : at + SAMPLE])[:1])
+
+
 def _printed_frame(lines: Sequence[str]) -> list[list[str]]:
-    """The rows of a dataframe as pandas prints it.
+    """The rows of a dataframe as pandas prints it, without numbers of rows."""
+    rows = _frame(lines)
+    body = [row for row in rows[1:] if set("".join(row)) - {"."}]
+    if all(row[0] == str(number) for number, row in enumerate(body)):
+        return [row[1:] for row in [*rows[:1], *body]]
+    return [rows[0], *body] if len(rows[0]) > 2 else []  # noqa: PLR2004  # text has two by chance
+
+
+def _frame(lines: Sequence[str]) -> list[list[str]]:
+    """The cells of lines that are a dataframe as pandas prints it, its index first.
 
     Its columns end below the last letters of their names; no rows are found where a
-    line differs from that.
+    line differs from that. Only the first line may have lost its indentation.
     """
-    lines = [line for line in lines if line and not _FRAME_SIZE.fullmatch(line)]
-    is_printed = len(lines) > 1 and lines[0].startswith(" ")
-    if not is_printed or max(map(len, lines)) > LONGEST_LINE:
+    lines = [line.rstrip("\\ ") for line in lines if not _FRAME_SIZE.fullmatch(line)]
+    lines = [line for line in lines if line]
+    if len(lines) <= 1 or max(map(len, lines)) > LONGEST_LINE:
         return []
     label = "index"
     if len(lines[1].split()) == 1 < len(lines) - 1 and not lines[1].startswith(" "):
-        label = lines.pop(1).strip()  # the name of the index has a line of its own
+        label = lines.pop(1)  # the name of the index has a line of its own
+    lines[0] = lines[0].rjust(max(map(len, lines[1:])))
     ends = _column_ends(lines[0], lines[1:])
     cells = [_frame_cells(line, ends) for line in lines]
-    names, rows = cells[0], cells[1:]
+    names = cells[0]
     is_even = len(ends) > 1 and all(cells) and not names[0] and all(names[1:])
     if not is_even or any("  " in name for name in names):
         return []
-    rows = [row for row in rows if set("".join(row)) - {"."}]
-    if all(row[0] == str(number) for number, row in enumerate(rows)):
-        return [names[1:], *(row[1:] for row in rows)]
-    return [[label, *names[1:]], *rows] if len(names) > 2 else []  # noqa: PLR2004  # text has two by chance
+    return [[label, *names[1:]], *cells[1:]]
 
 
 def _column_ends(header: str, lines: Sequence[str]) -> list[int]:

@@ -13,9 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 from nbchat.compaction.memory.lines import Call, Line
+from nbchat.compaction.results import headers
 from nbchat.conversation.entries import Fact
 
 LINE_LENGTH = 88
@@ -45,9 +46,6 @@ two letters are signs and units, numbers of one digit count and index."""
 
 LEAST_NAMED = 3
 """The smallest whole number that is kept with its name: 0, 1 and 2 are switches."""
-
-CSV_ROWS = 3
-"""Lines with equally many commas that are a table: two could be sentences."""
 
 DEFINED = "Defined by cells and queries:"
 FAILED = "Written in calls that failed:"
@@ -927,9 +925,6 @@ _Columns = dict[str, str]
 """Names, and each as it is shown, with its type where the output says it."""
 
 _GAP = re.compile(r"\s{2,}")
-_WORD = re.compile(r"\S+")
-_RULE = re.compile(r"[\s|+:=\-─━│┃┆┌┬┐├┼┤└┴┘╞╪╡═╭╮╰╯┏┳┓┡╇┩]*")
-_BAR = re.compile(r"[|│┃┆]")
 _INFO = re.compile(
     r"\s{0,9}\d{1,6}\s+(\S(?:.{0,98}\S)?)\s+[\d,]+ non-null\s+(\S{1,40})\s*"
 )
@@ -947,10 +942,14 @@ _NUMBER = re.compile(r"[-+$]?[\d.,:%/ -]+%?")
 
 def _columns(result: str) -> _Columns:
     """Columns of the tables in an output."""
-    lines = result.splitlines()[:LONGEST_ROW]
-    rows = [line if len(line) <= LONGEST_ROW else "" for line in lines]
-    found = chain(_info(rows), _boxed(rows), _aligned(rows), _csv(rows))
-    return _tidied(found)
+    rows = result.splitlines()[:LONGEST_ROW]
+    found = (
+        (name, "")
+        for names in headers(result)
+        if not any(map(_NUMBER.fullmatch, names))
+        for name in names
+    )
+    return _tidied(chain(_info(row[:LONGEST_ROW] for row in rows), found))
 
 
 def _values(result: str) -> _Columns:
@@ -992,94 +991,6 @@ def _info(rows: Iterable[str]) -> Iterator[tuple[str, str]]:
     for row in rows:
         if found := _INFO.fullmatch(row):
             yield found[1], found[2]
-
-
-def _boxed(rows: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Columns of tables with rules below the header: Markdown, psql, mysql, polars."""
-    header, is_below = "", False
-    for row in rows:
-        is_rule = bool(_RULE.fullmatch(row)) and len(row.strip()) > LEAST_TEXT
-        if not is_rule and not _BAR.search(row):
-            header, is_below = "", False
-        elif not is_rule:
-            header = header or row
-        elif header and not is_below:
-            is_below = True
-            yield from ((cell.strip(), "") for cell in _BAR.split(header))
-
-
-def _aligned(rows: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Columns of a printed frame: a header whose cells end where those below end."""
-    for index, header in enumerate(rows):
-        words = _words(header)
-        is_first = not index or not rows[index - 1].strip()
-        is_indented = header[:1].isspace()  # above the index
-        are_numbers = any(_NUMBER.fullmatch(each.text) for each in words)
-        if not words or are_numbers or not (is_first or is_indented):
-            continue
-        sure = [each for each in words if each.ends_cell]
-        below = [row.rstrip("\\ ") for row in rows[index + 1 : index + 4]]
-        below = [row for row in below if _fits(row, header, sure)]
-        cell = ""
-        for word in words if below else ():
-            cell = f"{cell} {word.text}".strip()
-            if word.ends_cell or all(_ends_at(row, word.end) for row in below):
-                yield cell, ""
-                cell = ""
-
-
-class _Word(NamedTuple):
-    """A word of a header."""
-
-    text: str
-    end: int
-    """Counted from the end of the row: the first row may have lost its indentation."""
-    ends_cell: bool
-    """True if a gap follows that no single name has."""
-
-
-def _words(row: str) -> list[_Word]:
-    row = row.rstrip("\\ ")
-    return [
-        _Word(each[0], len(row) - each.end(), row[each.end() :][:2] in ("", "  "))
-        for each in _WORD.finditer(row)
-    ]
-
-
-def _fits(row: str, header: str, sure: Sequence[_Word]) -> bool:
-    """True if a row has an index and a cell that ends below each cell of the header."""
-    if len(row.split()) <= len(sure) or row[:1].isspace():
-        return False
-    if len(sure) == 1 and not (
-        header[:1].isspace() and len(header.rstrip("\\ ")) == len(row)
-    ):
-        return False
-    return all(_ends_at(row, word.end) for word in sure)
-
-
-def _ends_at(row: str, end: int) -> bool:
-    """True if a cell ends so many characters before the end of its row."""
-    at = len(row) - end
-    return at > 0 and not row[at - 1].isspace() and row[at : at + 1] in ("", " ")
-
-
-_COLUMN = re.compile(r"[^\W\d][\w ./%()-]{0,59}")
-
-
-def _csv(rows: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The header of a CSV file that is shown from its beginning."""
-    shown = [row for row in rows[:20] if row.strip() and not row.startswith("<")][
-        :CSV_ROWS
-    ]
-    for mark in (",", "\t", ";"):
-        split = [[cell.strip('" ') for cell in row.split(mark)] for row in shown]
-        widths = {len(cells) for cells in split}
-        if len(split) == CSV_ROWS and len(widths) == 1 and widths.pop() > 1:
-            header = split[0]
-            repeats = any(each in column for each, *column in zip(*split, strict=True))
-            are_names = not repeats and all(map(_COLUMN.fullmatch, header))
-            if are_names and len(set(header)) == len(header):
-                yield from ((cell, "") for cell in header)
 
 
 def _listed(result: str) -> Iterator[tuple[str, str]]:

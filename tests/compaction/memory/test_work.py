@@ -320,7 +320,7 @@ def test_a_table_that_a_statement_creates_is_defined():
     [
         ("df.head()", "   User ID  Join Date  Age\n0       17    1-02-22   31\n", "df.head(): User ID | Join Date | Age"),
         ("df", "           n  of all\nCountry             \nBrazil   183    2285\nFrance     5      27", "df: n | of all"),
-        ("df", "  a   b  \\\n0 x   y   \n\n   c\n0  z", "df: a | b | c"),
+        ("df", "   a  b  \\\n0  x  y   \n\n   c  \n0  z  ", "df: a | b | c"),
         ("df.info()", " #   Column  Non-Null Count  Dtype \n---  ------  --------------  ----- \n 0   User ID  2,500 non-null   int64 ", "df.info(): User ID int64"),
         ("df.dtypes", "User ID      int64\nDay      datetime64[ns]\ndtype: object", "df.dtypes: User ID int64 | Day datetime64[ns]"),
         ("df.s.value_counts()", "s\nOpen      3\nOn Hold    2\nName: count, dtype: int64", "df.s.value_counts(): count int64 | Open | On Hold"),
