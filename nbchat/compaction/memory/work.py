@@ -37,9 +37,6 @@ MOST_KEPT = 500
 MOST_TEXTS = 50
 """Texts that are read of one call, and names that are read of one output."""
 
-LONGEST_PARSED = 20_000
-"""Characters of an output that is read as values of Python: a thousand short rows."""
-
 LEAST_TEXT, LEAST_NUMBER = 3, 10
 """Characters of a text and size of a whole number that stand for themselves; words of
 two letters are signs and units, numbers of one digit count and index."""
@@ -84,8 +81,6 @@ class _Reading:
     """Files, tables and addresses, and which of these each is."""
     shown: list[str] = field(default_factory=list)
     """The content of the output, as far as the code says it."""
-    describes: bool = False
-    """True if the output describes tables."""
     position: int = 0
 
     def define(self, target: str, statement: Sequence[str], *, changes: bool) -> None:
@@ -211,8 +206,7 @@ class Work:
     def _keep_shown(self, reading: _Reading, result: str, position: int) -> None:
         label = reading.shown[0] if len(reading.shown) == 1 else ""
         label = label if len(label) <= VALUE_LENGTH else f"{label[: VALUE_LENGTH - 1]}…"
-        described = _tidied(_described(result)) if reading.describes else {}
-        for values in (described, _columns(result), _values(result)):
+        for values in (_columns(result), _values(result)):
             if not values:
                 continue
             text = f"{label}: " * bool(label) + " | ".join(values.values())
@@ -784,7 +778,6 @@ def _read_sql(text: str, reading: _Reading) -> None:
     words = [each[0].upper() for each in tokens]
     if words and words[0] in _DESCRIBING:
         reading.shown.append(_plain(text.rstrip("; \n")))
-        reading.describes = True
     subqueries = {
         word
         for word, after, mark in zip(words, words[1:], words[2:], strict=False)
@@ -966,24 +959,6 @@ def _tidied(found: Iterable[tuple[str, str]]) -> _Columns:
         if is_name and name.strip(".…") and len(columns) < MOST_TEXTS:
             columns.setdefault(name, f"{name} {_plain(kind)}".rstrip())
     return columns
-
-
-def _described(result: str) -> Iterator[tuple[str, str]]:
-    """Names and types in the rows that describe a table: `[('id', b'int', 'NO')]`."""
-    if not result.startswith("[(") or len(result) > LONGEST_PARSED:
-        return
-    try:
-        rows = ast.literal_eval(result.strip())
-    except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
-        return
-    for row in rows:
-        words = [
-            each.decode("utf-8", "replace") if isinstance(each, bytes) else each
-            for each in row[:3]
-            if isinstance(each, str | bytes)
-        ]
-        if words:
-            yield words[0], words[1] if len(words) > 1 else ""
 
 
 def _info(rows: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -330,9 +330,6 @@ def test_a_table_that_a_statement_creates_is_defined():
         ("df", "┌─────┬─────┐\n│ id  ┆ day │\n│ --- ┆ --- │\n│ i64 ┆ str │\n╞═════╪═════╡\n│ 1   ┆ x   │\n└─────┴─────┘", "df: id | day"),
         ("head data.csv", "id,day name,state\n1,2,x\n3,4,y", "id | day name | state"),
         ("SELECT * FROM t", " id | name \n----+------\n  1 | x", "id | name"),
-        ("DESCRIBE singer;", "[('Singer_ID', b'int', 'NO'), ('Age', b'text', 'YES')]", "DESCRIBE singer: Singer_ID int | Age text"),
-        ("PRAGMA table_info(t)", "[(0, 'id', 'INTEGER', 0, None, 1)]", "PRAGMA table_info(t): id INTEGER"),
-        ("SHOW TABLES", "[('concert',), ('singer',)]", "SHOW TABLES: concert | singer"),
     ],
 )  # fmt: skip
 def test_columns_that_an_output_shows_are_kept_with_what_shows_them(
