@@ -371,8 +371,12 @@ def _headers(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _printed_frame(lines: Sequence[str]) -> list[list[str]]:
-    """The rows of a dataframe as pandas prints it, without numbers of rows."""
-    rows = _frame(lines)
+    """The rows of a dataframe as pandas prints it, without numbers of rows.
+
+    Not of one that lost its first indentation, or that goes on below.
+    """
+    is_whole = lines[0].startswith(" ") and not lines[0].endswith("\\")
+    rows = _frame(lines) if is_whole else []
     body = [row for row in rows[1:] if set("".join(row)) - {"."}]
     if all(row[0] == str(number) for number, row in enumerate(body)):
         return [row[1:] for row in [*rows[:1], *body]]
