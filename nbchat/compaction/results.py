@@ -362,8 +362,12 @@ def headers(text: str) -> Iterator[list[str]]:
 
 def _headers(lines: Sequence[str]) -> Iterator[list[str]]:
     """Those of the tables in lines without a blank one between them."""
-    if rows := _ruled(lines) or _as_objects(_undeclared(lines[:SAMPLE])):
-        yield list(rows[0])
+    if rows := _ruled(lines):
+        yield rows[0]
+        return
+    separated = _as_objects(_undeclared(lines[:SAMPLE])) or []
+    if separated and not any(name == row[name] for row in separated for name in row):
+        yield list(separated[0])
         return
     for at, line in enumerate(lines):
         if not at or line.startswith(" "):  # above the index
