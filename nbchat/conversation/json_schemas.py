@@ -205,11 +205,17 @@ def object_text(text: str) -> str:
 
 
 def fitted(value: Any, schema: Json, definitions: Json | None = None) -> Any:
-    """A value in which strings are decoded where the schema allows no string."""
+    """A value in which strings are decoded where the schema allows no string.
+
+    A whole number in place of a string becomes one, and a word in place of a list of
+    strings its only item: "a, b" may be two.
+    """
     known = schema.get("$defs", {}) if definitions is None else definitions
     choices = list(_choices(schema, known))
     if isinstance(value, str):
         value = _unquoted(value, choices)
+    if isinstance(value, int | str):
+        return _plain(value, choices, known)
     if isinstance(value, dict):
         properties = {
             name: each for c in choices for name, each in _mapping(c, "properties")
@@ -223,6 +229,22 @@ def fitted(value: Any, schema: Json, definitions: Json | None = None) -> Any:
         items: Json = schemas[0] if schemas else {}
         return [fitted(each, items, known) for each in value]
     return value
+
+
+def _plain(value: int | str, choices: list[Json], definitions: Json) -> Any:
+    """A number as a string, or a word in a list, where nothing else is allowed."""
+    allowed = {name for c in choices for name in _types(c)} - {"null"}
+    if type(value) is int and allowed == {"string"}:
+        return str(value)
+    if isinstance(value, str) and allowed == {"array"} and _is_word(value):
+        items = [c["items"] for c in choices if _is_schema(c.get("items"))]
+        if any("string" in _types(c) for i in items for c in _choices(i, definitions)):
+            return [value]
+    return value
+
+
+def _is_word(text: str) -> bool:
+    return text.replace("-", "").replace("_", "").isalnum()
 
 
 def _unquoted(text: str, choices: list[Json]) -> Any:

@@ -143,3 +143,15 @@ def test_a_definition_of_itself_ends():
     assert fitted({"next": '{"next": {}}'}, schema) == {"next": {"next": {}}}
     loop = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
     assert fitted("x", loop) == "x"
+
+
+def test_a_number_for_a_string_and_a_word_for_a_list_are_what_was_meant():
+    text, number = {"type": "string"}, {"type": "integer"}
+    texts, sizes = ({"type": "array", "items": each} for each in (text, number))
+    either = {"type": ["string", "integer"]}
+    named = {"cell": text, "cells": texts, "sizes": sizes, "either": either}
+    schema = {"type": "object", "properties": named}
+    sent = {"cell": 3, "cells": "a1-b", "sizes": "x", "either": 3, "other": 3}
+    assert fitted(sent, schema) == {**sent, "cell": "3", "cells": ["a1-b"]}
+    unclear = {"cell": True, "cells": "a, b"}
+    assert fitted(unclear, schema) == unclear

@@ -94,6 +94,7 @@ test("a cell is found by the start of its id, never by a number", async () => {
   assert.match((await ask("read", { cell: "2" })).problem, /cell 2 has the id aaaaaaaa-2 now/);
   assert.match((await ask("read", { cell: "9" })).problem, /there are 3 cells/);
   assert.match((await ask("read", { cell: "zz" })).problem, /no cell zz/);
+  assert.equal((await edit("delete", {})).problem, "give the id of a cell");
 });
 
 test("cells are changed where they are as expected, and a trial changes nothing", async () => {

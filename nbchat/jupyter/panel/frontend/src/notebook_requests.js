@@ -199,7 +199,8 @@ export class NotebookRequests {
     const exact = this.notebook.find(wanted);
     if (exact >= 0) return exact;
     if (/^\d{1,5}$/.test(wanted)) throw Error(numberRefused(Number(wanted), cells));
-    const found = wanted ? range(cells.length).filter((index) => cells[index].id.startsWith(wanted)) : [];
+    if (!wanted) throw Error("give the id of a cell");
+    const found = range(cells.length).filter((index) => cells[index].id.startsWith(wanted));
     if (found.length === 1) return found[0];
     if (found.length) throw Error(`${found.length} cells have an id that begins with ${wanted}; give more of it`);
     throw Error(`the notebook has no cell ${wanted}; it may have been deleted`);
