@@ -27,7 +27,13 @@ TOGETHER = (
 )
 """Notebooks that one process of nbval runs: each start takes 2 s. The times are alike."""
 
-FEWER = {"NBCHAT_DEMO_TICKETS": "4", "NBCHAT_DEMO_HELD_OUT": "1"}
+FEWER = {
+    "NBCHAT_DEMO_TICKETS": "3",
+    "NBCHAT_DEMO_HELD_OUT": "1",
+    "NBCHAT_MAX_OUTPUT_TOKENS": "40",
+}
+"""Fewer tickets and shorter answers than in the committed run: as many decisions of each
+kind, less waiting."""
 
 
 def code_cells(notebook: Path) -> list[dict]:
@@ -101,7 +107,6 @@ def test_nbval_runs_and_compares_every_code_cell(names: tuple[str], tmp_path: Pa
     command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-q"]
     command += ["-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings="]
     command += [f"--nbval-cell-timeout={SLOW_CELL_SECONDS}", f"--junitxml={report}"]
-    # Fewer tickets than in the committed run: as many decisions of each kind, less waiting.
     environment = {**os.environ, **FEWER}
     done = subprocess.run(
         [*command, *map(str, notebooks)],
