@@ -6,7 +6,7 @@ from pathlib import Path
 
 from labkit import Lab, Notebook
 from panel_page import OpenPanelPage
-from panels import BUSY, let_cell_end, panel_of, say, scripted
+from panels import BUSY, ask, is_idle, let_cell_end, panel_of, say, scripted
 from playwright.sync_api import ConsoleMessage, Locator, Page, Request, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -94,12 +94,22 @@ def test_a_long_call_can_be_approved_only_after_all_of_it_was_visible(
     expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Done.")
 
 
+EVIL = "</pre></details><img src=x onerror='window.nbchatRan=1'>\u202edeno"
+
+
 def test_an_approved_call_runs_and_its_card_showed_all_before(
-    open_panel_page: OpenPanelPage, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
-    _, panel = asking_panel(open_panel_page, f"{REFUND}, says('Done.')")
+    script = (
+        f"{REFUND}, says('Done.'), {REFUND}, says('As you like.'), "
+        f"calls('refund', order='W1', note={EVIL!r} * 40), "
+        f"calls({EVIL!r}, **{{{EVIL!r}: {EVIL!r}}}), says('Well.'), "
+        f"{REFUND}, says('Still here.')"
+    )
+    notebook, panel = asking_panel(open_panel_page, script, "results()")
+    card = panel.locator(".nbc-tool").last
+    answer = panel.locator(".nbc-log .nbc-assistant").last
     say(panel, "Refund order W1, please.")
-    card = panel.locator(".nbc-tool")
     expect(card).to_have_attribute("data-state", "waiting")
     expect(card.locator(".nbc-argument")).to_have_text(
         ["orderW1", "amount129.5", "notelate"]
@@ -112,26 +122,39 @@ def test_an_approved_call_runs_and_its_card_showed_all_before(
     screenshot("waits")
     decision(panel, "Approve").click()
     expect(card).to_have_attribute("data-state", "done")
-    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Done.")
+    expect(answer).to_have_text("Done.")
     expect(card.locator("summary")).to_be_focused()
     expect(decision(panel, "Approve")).to_have_count(0)
 
-
-def test_a_denied_call_does_not_run_and_the_model_sees_that(
-    open_panel_page: OpenPanelPage, screenshot: Screenshot
-) -> None:
-    notebook, panel = asking_panel(
-        open_panel_page, f"{REFUND}, says('As you like.')", "results()"
-    )
-    say(panel, "Refund order W1, please.")
+    say(panel, "Once more.")
     decision(panel, "Deny").focus()
     decision(panel, "Deny").press("Enter")
-    card = panel.locator(".nbc-tool")
     expect(card).to_have_attribute("data-state", "denied")
     expect(card.locator("summary")).to_be_focused()
-    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("As you like.")
+    expect(answer).to_have_text("As you like.")
     screenshot("denied")
     expect(notebook.run(1)).to_contain_text("error: denied by the user")
+
+    say(panel, "And something hostile.")
+    block = panel.locator("[data-state=waiting] .nbc-argument-block")
+    expect(block.locator("[data-mark='U+202E']")).to_have_count(40)
+    assert block.inner_text().count("<img src=x") == 40
+    read_on(panel)
+    decision(panel, "Approve").click()
+    unknown = panel.locator(".nbc-tool[data-state=failed]")  # runs and asks nothing
+    expect(unknown).to_contain_text("<img src=x")
+    screenshot("hostile")
+    expect(answer).to_have_text("Well.")
+    assert page.evaluate("() => window.nbchatRan") is None
+    assert panel.locator("img").count() == 0
+
+    say(panel, "Refund order W1, please.")
+    expect(decision(panel, "Approve")).to_be_visible()
+    panel.get_by_role("button", name="Stop").click()
+    expect(decision(panel, "Approve")).to_have_count(0)
+    expect(card).to_have_attribute("data-state", "failed")
+    say(panel, "And now?")
+    expect(answer).to_have_text("Still here.")
 
 
 def test_always_holds_for_one_tool_until_a_new_session(
@@ -161,25 +184,41 @@ def test_always_holds_for_one_tool_until_a_new_session(
     expect(panel.locator(".nbc-tool")).to_have_attribute("data-state", "denied")
 
 
-def test_views_share_the_question_and_a_reloaded_page_has_it(
+def test_views_a_reloaded_page_and_a_reopened_notebook_share_question_and_chat(
     open_shared_notebook: OpenNotebook,
 ) -> None:
-    notebook, panel = asking_panel(
-        open_shared_notebook, f"{REFUND}, says('Done.')", "ui"
-    )
+    slow = "says('Second ' * 20, delay_seconds=0.1)"
+    script = f"says('First.'), {REFUND}, {slow}, says('Third.'), says('Fourth.')"
+    notebook, panel = asking_panel(open_shared_notebook, script, "ui")
+    ask(panel, "One?")
     say(panel, "Refund order W1, please.")
+    asked = ["One?", "Refund order W1, please."]
     expect(decision(panel, "Approve")).to_be_visible()
+    second = notebook.run(1).locator(".nbc")
+    expect(second.locator(".nbc-user")).to_have_text(asked)
+    expect(decision(second, "Approve")).to_be_visible()
     notebook.save()
     notebook.load_page()
     notebook.open()
     again = notebook.outputs(0).locator(".nbc")
+    expect(again.locator(".nbc-user")).to_have_text(asked)
     expect(decision(again, "Approve")).to_be_visible()
-    second = notebook.run(1).locator(".nbc")
     decision(second, "Approve").scroll_into_view_if_needed()
     decision(second, "Approve").click()
-    expect(again.locator(".nbc-tool")).to_have_attribute("data-state", "done")
-    expect(second.locator(".nbc-tool")).to_have_attribute("data-state", "done")
+    for view in (again, second):
+        expect(view.locator(".nbc-tool")).to_have_attribute("data-state", "done")
+        expect(view.locator(".nbc-live")).to_contain_text("Second Second")
     expect(decision(again, "Approve")).to_have_count(0)
+    for question in ("Three?", "Four?"):
+        notebook.close_tab()
+        notebook.open()
+        expect(again.locator(".nbc-model")).to_have_text("scripted:model")
+        is_idle(again)
+        ask(again, question)
+    answers = again.locator(".nbc-log .nbc-assistant")
+    expect(answers.nth(1)).to_contain_text("Second")
+    expect(answers.last).to_have_text("Fourth.")
+    expect(answers).to_have_count(4)
 
 
 SHOWN_STATES = """all => all.map(each => {
@@ -212,33 +251,6 @@ def test_of_many_calls_the_one_that_waits_is_brought_into_sight(
         expect(view.locator(".nbc-jump")).to_be_hidden()
 
 
-def test_stop_ends_a_turn_that_waits_for_a_decision(
-    open_panel_page: OpenPanelPage,
-) -> None:
-    _, panel = asking_panel(open_panel_page, f"{REFUND}, says('Still here.')")
-    say(panel, "Refund order W1, please.")
-    expect(decision(panel, "Approve")).to_be_visible()
-    panel.get_by_role("button", name="Stop").click()
-    expect(decision(panel, "Approve")).to_have_count(0)
-    expect(panel.locator(".nbc-tool")).to_have_attribute("data-state", "failed")
-    say(panel, "And now?")
-    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Still here.")
-
-
-def test_a_call_is_approved_while_a_cell_runs(
-    open_shared_notebook: OpenNotebook,
-) -> None:
-    notebook, panel = asking_panel(
-        open_shared_notebook, f"{REFUND}, says('Done.')", BUSY
-    )
-    say(panel, "Refund order W1, please.")
-    expect(decision(panel, "Approve")).to_be_visible()
-    notebook.start(1)
-    decision(panel, "Approve").click()
-    expect(panel.locator(".nbc-tool")).to_have_attribute("data-state", "done")
-    let_cell_end(notebook)
-
-
 MAGIC = f"""{SETUP}
 %load_ext nbchat
 agent = %chat agent
@@ -264,32 +276,6 @@ def test_a_call_of_a_chat_cell_is_approved_in_the_panel(
     expect(panel.locator(".nbc-tool")).to_have_attribute("data-state", "done")
 
 
-def test_hostile_calls_are_shown_whole_and_run_nothing(
-    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
-) -> None:
-    evil = "</pre></details><img src=x onerror='window.nbchatRan=1'>\u202edeno"
-    script = (
-        f"calls('refund', order='W1', note={evil!r} * 40), "
-        f"calls({evil!r}, **{{{evil!r}: {evil!r}}}), says('Done.')"
-    )
-    _, panel = asking_panel(open_panel_page, script)
-    say(panel, "Refund W1.")
-    card = panel.locator(".nbc-tool[data-state=waiting]")
-    block = card.locator(".nbc-argument-block")
-    assert block.inner_text().count("<img src=x") == 40
-    expect(block.locator("[data-mark='U+202E']")).to_have_count(40)
-    read_on(panel)
-    decision(panel, "Approve").click()
-    unknown = panel.locator(
-        ".nbc-tool[data-state=failed]"
-    )  # runs nothing, asks nothing
-    expect(unknown).to_contain_text("<img src=x")
-    screenshot("hostile")
-    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Done.")
-    assert page.evaluate("() => window.nbchatRan") is None
-    assert panel.locator("img").count() == 0
-
-
 SLOW = "says('word ' * 2_000, delay_seconds=0.02)"
 
 DEAF = """() => {
@@ -308,6 +294,11 @@ class Traffic:
         page.on("request", self._see)
         page.on("console", self._hear)
 
+    def forget(self) -> None:
+        """Forget what was seen so far."""
+        self.asked.clear()
+        self.complaints.clear()
+
     def _see(self, request: Request) -> None:
         if request.method == "POST" and "nbchat" in request.url:
             self.asked.append(request.url)
@@ -317,64 +308,71 @@ class Traffic:
             self.complaints.append(message.text)
 
 
-def test_stop_uses_the_server_when_no_message_reaches_the_kernel(
+CHANGE_PAGE = """change => {
+    const element = document.getElementById('jupyter-config-data');
+    const before = element.textContent;
+    element.textContent = JSON.stringify({ ...JSON.parse(before), ...change });
+    return before;
+}"""
+
+
+def test_stop_works_without_routes_without_the_server_and_without_messages(
     open_shared_notebook: OpenNotebook, page: Page, lab: Lab
 ) -> None:
-    notebook, panel = asking_panel(open_shared_notebook, SLOW, BUSY)
-    say(panel, "Tell me a long story.")
-    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    changes: list[dict[str, object]] = [
+        {"nbchatRoutes": None},
+        {"baseUrl": "https://evil.example/"},
+        {"baseUrl": "//evil.example/"},
+    ]
+    faults = [lambda route: route.abort(), lambda route: route.fulfill(status=404)]
+    count = len(changes) + len(faults) + 1
+    notebook, panel = asking_panel(open_shared_notebook, f"*[{SLOW}] * {count}", BUSY)
+    stop = panel.get_by_role("button", name="Stop")
+    stopped = panel.locator(".nbc-log .nbc-cut")
+    traffic = Traffic(page)
+
+    def begin() -> None:
+        say(panel, "Tell me a long story.")
+        expect(panel.locator(".nbc-live")).to_contain_text("word word")
+
+    for number, change in enumerate(changes, 1):
+        begin()
+        before = page.evaluate(CHANGE_PAGE, change)
+        stop.click()
+        expect(stopped).to_have_count(number)
+        page.evaluate(
+            "text => { document.getElementById('jupyter-config-data').textContent = text }",
+            before,
+        )
+        assert (change, traffic.asked, traffic.complaints) == (change, [], [])
+
+    for number, fault in enumerate(faults, len(changes) + 1):
+        page.route("**/nbchat/stop", fault)
+        begin()
+        stop.click()
+        expect(stopped).to_have_count(number)
+        page.unroute("**/nbchat/stop")
+
+    begin()
     page.evaluate(DEAF)
     notebook.start(1)
-    traffic = Traffic(page)
-    panel.get_by_role("button", name="Stop").click()
-    answer = panel.locator(".nbc-log .nbc-assistant")
-    expect(answer).to_contain_text("cut off here")
+    traffic.forget()
+    stop.click()
+    expect(stopped).to_have_count(count)
     assert traffic.asked == [f"{lab.url}/nbchat/stop"]
     assert traffic.complaints == []
     let_cell_end(notebook)
 
 
-def test_a_stop_that_the_server_missed_does_not_block_the_next(
-    open_shared_notebook: OpenNotebook, page: Page
-) -> None:
-    _, panel = asking_panel(open_shared_notebook, f"{SLOW}, {SLOW}, {SLOW}")
-    stopped = panel.locator(".nbc-log .nbc-cut")
-    faults = [lambda route: route.abort(), lambda route: route.fulfill(status=404)]
-    for number, fault in enumerate(faults):
-        page.route("**/nbchat/stop", fault)
-        say(panel, "Tell me a long story.")
-        expect(panel.locator(".nbc-live")).to_contain_text("word word")
-        panel.get_by_role("button", name="Stop").click()
-        expect(stopped).to_have_count(number + 1)
-        page.unroute("**/nbchat/stop")
-    say(panel, "Tell me another one.")
-    expect(panel.locator(".nbc-live")).to_contain_text("word word")
-    page.evaluate(DEAF)
-    panel.get_by_role("button", name="Stop").click()
-    expect(stopped).to_have_count(3)
-
-
-def test_a_decision_goes_by_the_server_too(
-    open_shared_notebook: OpenNotebook, page: Page
-) -> None:
-    script = "calls('refund', order='W1'), calls('refund', order='W2'), says('Done.')"
-    notebook, panel = asking_panel(open_shared_notebook, script, "results()")
-    say(panel, "Refund both.")
-    expect(decision(panel, "Approve")).to_be_visible()
-    page.evaluate(DEAF)
-    decision(panel, "Approve").click()
-    expect(panel.locator(".nbc-tool[data-state=done]")).to_have_count(1)
-    decision(panel, "Deny").click()
-    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Done.")
-    expect(notebook.run(1)).to_contain_text("['W1 refunded', 'error: denied")
-
-
-def test_both_ways_together_do_a_thing_once_and_for_one_panel(
+def test_a_decision_counts_once_on_both_ways_for_one_panel_and_on_either_of_them(
     open_shared_notebook: OpenNotebook, page: Page
 ) -> None:
     other = f"other = ChatUI(Agent(ScriptedProvider({SLOW})))\nother"
-    script = f"calls('refund', order='W1'), {SLOW}"
-    notebook, panel = asking_panel(open_shared_notebook, script, other)
+    refunds = [f"calls('refund', order='W{n}')" for n in range(1, 5)]
+    script = ", ".join([refunds[0], SLOW, *refunds[1:], "says('Done.')"])
+    notebook, panel = asking_panel(
+        open_shared_notebook, script, other, BUSY, "results()"
+    )
     beside = notebook.run(1).locator(".nbc")
     say(beside, "Tell me a long story.")
     expect(beside.locator(".nbc-live")).to_contain_text("word word")
@@ -392,36 +390,22 @@ def test_both_ways_together_do_a_thing_once_and_for_one_panel(
     expect(beside.locator(".nbc-log .nbc-assistant")).to_have_count(0)
     beside.get_by_role("button", name="Stop").click()
 
-
-CHANGE_PAGE = """change => {
-    const element = document.getElementById('jupyter-config-data');
-    const before = element.textContent;
-    element.textContent = JSON.stringify({ ...JSON.parse(before), ...change });
-    return before;
-}"""
-
-
-def test_a_page_without_routes_sends_no_request_to_the_server(
-    open_shared_notebook: OpenNotebook, page: Page
-) -> None:
-    changes: list[dict[str, object]] = [
-        {"nbchatRoutes": None},
-        {"baseUrl": "https://evil.example/"},
-        {"baseUrl": "//evil.example/"},
-    ]
-    _, panel = asking_panel(open_shared_notebook, f"*[{SLOW}] * {len(changes)}")
-    traffic = Traffic(page)
-    for number, change in enumerate(changes, 1):
-        say(panel, "Tell me a long story.")
-        expect(panel.locator(".nbc-live")).to_contain_text("word word")
-        before = page.evaluate(CHANGE_PAGE, change)
-        panel.get_by_role("button", name="Stop").click()
-        expect(panel.locator(".nbc-log .nbc-cut")).to_have_count(number)
-        page.evaluate(
-            "text => { document.getElementById('jupyter-config-data').textContent = text }",
-            before,
-        )
-        assert (change, traffic.asked, traffic.complaints) == (change, [], [])
+    say(panel, "Refund the others.")
+    done = panel.locator(".nbc-tool[data-state=done]")
+    expect(decision(panel, "Approve")).to_be_visible()
+    notebook.start(2)
+    decision(panel, "Approve").click()
+    expect(done).to_have_count(2)  # while a cell runs
+    let_cell_end(notebook)
+    expect(decision(panel, "Approve")).to_be_visible()
+    page.evaluate(DEAF)
+    decision(panel, "Approve").click()
+    expect(done).to_have_count(3)
+    decision(panel, "Deny").click()
+    expect(panel.locator(".nbc-log .nbc-assistant").last).to_have_text("Done.")
+    refunded = [f"W{n} refunded" for n in (1, 2, 3)]
+    told = str([*refunded, "error: denied"]).removesuffix("']")
+    expect(notebook.run(3)).to_contain_text(told)
 
 
 def test_a_call_that_took_its_time_says_how_long(

@@ -37,9 +37,6 @@ EVERY_KEY = [
     *("Control+s", "Control+m", "Control+Shift+-", "F1", "Shift+Tab", "Shift+L"),
 ]
 
-TYPING = [key for key in EVERY_KEY if "Enter" not in key and key != "Escape"]
-"""All but what sends a form or closes a dialog."""
-
 COMMANDS = ["d", "d", "x", "a", "b", "m", "y", "Shift+D", "0", "0", "i", "i", "z"]
 
 
@@ -77,7 +74,7 @@ def test_no_key_in_the_box_is_a_command_to_the_notebook(
     is_idle(panel)
     assert state_of(page) == before
     for name, field, keys in (
-        ("Settings", "input, select", TYPING),
+        ("Settings", "input, select", COMMANDS),
         ("History", "input", COMMANDS),
         ("Compact", "input", COMMANDS),
     ):
@@ -162,7 +159,9 @@ def test_the_focus_stays_in_the_panel_when_what_had_it_goes(
     open_panel_page: OpenPanelPage,
 ) -> None:
     notebook = open_panel_page(
-        scripted("says('Quick.', delay_seconds=0.5), says('word ' * 99)"),
+        scripted(
+            "says('Quick.', delay_seconds=0.5), says('word ' * 500, delay_seconds=0.05)"
+        ),
         "put = ui._show\n"
         "record = Compaction('c', 0, 2, '<summary>She waits.</summary>', 5_000, 500)\n"
         "put(Compacted(record))",
@@ -183,20 +182,36 @@ def test_the_focus_stays_in_the_panel_when_what_had_it_goes(
     summary.focus()
     expect(panel.locator(".nbc-banner[data-state=undone]")).to_have_count(1)
     expect(summary).to_be_focused()
+    say(panel, "And a story?")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
     box.focus()
     notebook.end_kernel()
     expect(panel.get_by_role("alert")).to_contain_text("The kernel ")
     expect(panel.get_by_role("region", name="Transcript")).to_be_focused()
+    expect(box).to_be_disabled()
+    expect(stop).to_be_hidden()
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Quick.")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
 
 
-def test_messages_are_one_stop_between_the_box_and_the_header(
+def test_messages_are_one_stop_escape_stops_and_arrow_up_recalls_what_was_asked(
     open_panel_page: OpenPanelPage, page: Page
 ) -> None:
-    panel = panel_of(open_panel_page(scripted("*[says('One.'), says('Two.')]")))
+    script = "says('One.'), says('Two.'), says('word ' * 500, delay_seconds=0.05)"
+    panel = panel_of(open_panel_page(scripted(script)))
     box = panel.locator(".nbc-input")
-    for question in ("First?", "Second?"):
-        say(panel, question)
-        is_idle(panel)
+    box.fill("にほん")
+    for details in ("isComposing: true", "keyCode: 229"):
+        box.evaluate(  # keys of an input method
+            f"""box => box.dispatchEvent(new KeyboardEvent('keydown',
+            {{ key: 'Enter', bubbles: true, cancelable: true, {details} }}))"""
+        )
+    expect(box).to_have_value("にほん")
+    box.press("Enter")
+    expect(panel.locator(".nbc-user")).to_have_text(["にほん"])
+    is_idle(panel)
+    say(panel, "Second?")
+    is_idle(panel)
     newest = panel.get_by_role("group", name="Answer").last
     expect(box).to_be_focused()
     page.keyboard.press("Shift+Tab")
@@ -216,37 +231,14 @@ def test_messages_are_one_stop_between_the_box_and_the_header(
     page.keyboard.press("Tab")
     expect(box).to_be_focused()
 
-
-def test_keys_of_an_input_method_send_nothing(open_panel_page: OpenPanelPage) -> None:
-    panel = panel_of(open_panel_page(scripted("says('One.')")))
-    box = panel.locator(".nbc-input")
-    box.fill("にほん")
-    for details in ("isComposing: true", "keyCode: 229"):
-        box.evaluate(
-            f"""box => box.dispatchEvent(new KeyboardEvent('keydown',
-            {{ key: 'Enter', bubbles: true, cancelable: true, {details} }}))"""
-        )
-    expect(box).to_have_value("にほん")
-    box.press("Enter")
-    expect(panel.locator(".nbc-user")).to_have_text(["にほん"])
-
-
-def test_escape_stops_an_answer_and_arrow_up_recalls_what_was_asked(
-    open_panel_page: OpenPanelPage, page: Page
-) -> None:
-    script = "says('One.'), says('word ' * 500, delay_seconds=0.05)"
-    panel = panel_of(open_panel_page(scripted(script)))
-    box = panel.locator(".nbc-input")
-    say(panel, "First?")
-    is_idle(panel)
-    say(panel, "Second?")
+    say(panel, "Third?")
     expect(panel.locator(".nbc-live")).to_contain_text("word word")
     page.keyboard.press("Escape")
     expect(panel.locator(".nbc-cut")).to_have_text("cut off here")
     for key, text in (
+        ("ArrowUp", "Third?"),
         ("ArrowUp", "Second?"),
-        ("ArrowUp", "First?"),
-        ("ArrowDown", "Second?"),
+        ("ArrowDown", "Third?"),
         ("ArrowDown", ""),
     ):
         page.keyboard.press(key)
@@ -278,8 +270,15 @@ def test_a_draft_outlives_its_view_and_a_queued_message_can_be_taken_back(
     other.fill("A draft")
     again = notebook.run(1).locator(".nbc-input")
     expect(again).to_have_value("A draft")
+    again.fill("")
+    box.fill("Or rather")
     panel.get_by_role("button", name="Stop").click()
     expect(panel.locator(".nbc-cut")).to_have_text("cut off here")
+    expect(box).to_have_value("Keep me.\n\nOr rather")  # before what is typed
+    expect(again).to_have_value("Keep me.")
+    say(panel, "Keep me.")
+    expect(panel.locator(".nbc-user")).to_have_count(2)
+    expect(again).to_have_value("")
 
 
 def test_the_height_is_changed_by_pointer_and_keys_and_kept(

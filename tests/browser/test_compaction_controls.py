@@ -105,10 +105,36 @@ def open_dialog(panel: Locator) -> Locator:
     return dialog
 
 
-def test_a_person_sees_the_plan_cancels_and_confirms(
+def all_that_was_said_is_searched(panel: Locator, screenshot: Screenshot) -> None:
+    """What the model no longer sees, too."""
+    ask(panel, "Thank you, <b>goodbye</b>.")
+    choose(panel, "History")
+    view = panel.get_by_role("dialog")
+    expect(view).to_contain_text(
+        "all messages, including those the model no longer sees"
+    )
+    expect(view.locator(".nbc-row[data-seen=summarized]")).to_have_count(4)
+    expect(view.locator(".nbc-row[data-seen=whole]")).to_have_count(2)
+    expect(view.locator(".nbc-banner")).to_have_count(1)
+    expect(view.get_by_role("status")).to_have_text("6 messages")
+    screenshot("all")
+    panel.page.keyboard.type("ANN printer 42")
+    expect(view.get_by_role("status")).to_have_text("3 matches")
+    best = view.locator(".nbc-row").first
+    expect(best).to_contain_text("the printer of Ann is offline")
+    screenshot("found")
+    panel.page.keyboard.press("Escape")
+    expect(view).to_be_hidden()
+    assert panel.page.evaluate("() => window.nbchatRan") is None
+
+
+def test_a_person_sees_the_plan_cancels_confirms_and_searches_all_that_was_said(
     open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
-    script = f"calls('look_up', ticket=42), says('It is offline.'), says({STORY!r})"
+    script = (
+        f"calls('look_up', ticket=42), says('It is **offline**.'), says({STORY!r}), "
+        "says('<img src=x onerror=window.nbchatRan=1> Goodbye.')"
+    )
     panel = open_panel(open_panel_page, script, "tools=[look_up]")
     ask(panel, f"{SEE_ALL * 60} She works at DESK-7.")
     dialog = open_dialog(panel)
@@ -149,6 +175,7 @@ def test_a_person_sees_the_plan_cancels_and_confirms(
     expect(banner.locator(".nbc-banner-preview")).to_be_hidden()
     expect(banner.locator(".nbc-summary-text strong")).to_have_text("Ann")
     screenshot("summary")
+    all_that_was_said_is_searched(panel, screenshot)
 
 
 def test_the_memory_can_be_checked_against_all_that_was_said(
@@ -315,38 +342,6 @@ def test_a_policy_and_a_setting_are_chosen_in_the_panel(
     expect(dialog).to_be_hidden()
 
 
-def test_all_that_was_said_can_be_searched_after_a_compaction(
-    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
-) -> None:
-    script = (
-        f"calls('look_up', ticket=42), says('It is **offline**.'), says({STORY!r}), "
-        "says('<img src=x onerror=window.nbchatRan=1> Goodbye.')"
-    )
-    panel = open_panel(open_panel_page, script, "tools=[look_up]")
-    ask(panel, f"{SEE_ALL * 60} She works at DESK-7.")
-    open_dialog(panel).get_by_role("button", name="Compact", exact=True).click()
-    expect(panel.locator(".nbc-banner")).to_contain_text("Compaction occurred")
-    ask(panel, "Thank you, <b>goodbye</b>.")
-    choose(panel, "History")
-    view = panel.get_by_role("dialog")
-    expect(view).to_contain_text(
-        "all messages, including those the model no longer sees"
-    )
-    expect(view.locator(".nbc-row[data-seen=summarized]")).to_have_count(4)
-    expect(view.locator(".nbc-row[data-seen=whole]")).to_have_count(2)
-    expect(view.locator(".nbc-banner")).to_have_count(1)
-    expect(view.get_by_role("status")).to_have_text("6 messages")
-    screenshot("all")
-    page.keyboard.type("ANN printer 42")
-    expect(view.get_by_role("status")).to_have_text("3 matches")
-    best = view.locator(".nbc-row").first
-    expect(best).to_contain_text("the printer of Ann is offline")
-    screenshot("found")
-    page.keyboard.press("Escape")
-    expect(view).to_be_hidden()
-    assert page.evaluate("() => window.nbchatRan") is None
-
-
 def test_a_long_history_comes_in_pages_to_the_view_that_asked(
     open_panel_page: OpenPanelPage,
 ) -> None:
@@ -368,10 +363,13 @@ def test_a_long_history_comes_in_pages_to_the_view_that_asked(
     expect(second.locator(".nbc-row")).to_have_count(100)
 
 
-def test_a_meter_that_fills_turns_orange_and_red_and_can_be_read(
+def test_a_meter_that_fills_turns_orange_and_red_and_a_compaction_lowers_it(
     open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
-    script = "says('One.', tokens=1_600), says('Two.', tokens=300)"
+    script = (
+        f"says('One.', tokens=1_600), says('Two.', tokens=300), "
+        f"says('Three. ' * 400, tokens=300), says({STORY!r})"
+    )
     panel = open_panel(open_panel_page, script, "engine=CompactionEngine(2_000)")
     meter = panel.locator(".nbc-meter")
     for spent, share, level in (("1,600", "80%", "medium"), ("1,900", "95%", "high")):
@@ -391,6 +389,12 @@ def test_a_meter_that_fills_turns_orange_and_red_and_can_be_read(
     choose(panel, "History")
     expect(panel.locator(".nbc-row")).to_have_count(4)
     screenshot("history")
+    meter.page.keyboard.press("Escape")
+    ask(panel, SEE_ALL * 60)
+    expect(panel.locator(".nbc-banner")).to_contain_text("Compaction occurred")
+    told = re.compile("0 of 2,000 input tokens since the last compaction")
+    expect(meter).to_have_attribute("title", told)
+    screenshot("lowered")
 
 
 def test_the_notebooks_own_panel_keeps_what_is_set_in_it(

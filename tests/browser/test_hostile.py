@@ -76,14 +76,14 @@ from nbchat.chat.chat_events import CommandReplied, QueueChanged, MessagesReturn
 texts = list(PAYLOADS.values())
 """
 
-THIRD, EVEN, ODD = (
-    list(PAYLOADS.values())[part]
-    for part in (slice(0, None, 3), slice(0, None, 2), slice(1, None, 2))
+EVEN, ODD = (
+    list(PAYLOADS.values())[part] for part in (slice(0, None, 2), slice(1, None, 2))
 )
 """Texts of each family, where the HTML of all is looked at without a browser, too
 (`rendering/test_hostile_texts.py`), or where the page makes no HTML of them."""
 
 SESSION = """
+texts = texts[::2]
 def entries(number, text):
     yield Entry("user", text)
     yield Entry("user", "see", "", text, json.dumps({"media_type": text}))
@@ -319,7 +319,7 @@ def unfold(page: Page, root: Locator) -> None:
                     part.dispatchEvent(new Event(name, { bubbles: true }));
                 }
             }
-            await new Promise(done => setTimeout(done, 500));
+            await new Promise(done => setTimeout(done, 200));
         }"""
     )
     page.mouse.move(300, 300)
@@ -332,11 +332,11 @@ def test_hostile_texts_run_nothing_and_send_nothing_wherever_they_appear(
     notebook = open_panel_page(SETUP + SESSION, NOTICES)
     panel = notebook.run(0).locator(".nbc")
     log = panel.locator(".nbc-log")
-    await_count(log, ".nbc-user", 2 * len(PAYLOADS))
-    await_count(log, ".nbc-banner", len(PAYLOADS))
+    await_count(log, ".nbc-user", 2 * len(EVEN))
+    await_count(log, ".nbc-banner", len(EVEN))
     notebook.run(1)
     await_count(log, ".nbc-note:has-text('all notices are shown')", 1)
-    await_count(log, ".nbc-error", len(THIRD))
+    await_count(log, ".nbc-error", len(EVEN[::3]))
     unfold(page, panel)
     screenshot("places")
     assert violations(panel) == []
@@ -515,27 +515,6 @@ def hide(folder: Path, server: FaultServer) -> None:
     (folder / "key.txt").write_text(KEY)
     (folder / "address.txt").write_text(f"{server.url}/v1")
     (folder / "prompt.txt").write_text(f"When does {PROMPT}?")
-
-
-def test_a_notebook_saved_by_jupyterlab_contains_no_part_of_the_chat(
-    open_notebook: OpenNotebook, lab: Lab, model_server: FaultServer
-) -> None:
-    hide(lab.root, model_server)
-    notebook = open_notebook(OPEN, "ui")
-    panel = notebook.run(0).locator(".nbc")
-    box = panel.get_by_role("textbox")
-    box.fill(f"When does {PROMPT}?")
-    box.press("Enter")
-    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text(f"At {ANSWER}.")
-    notebook.run(1)
-    notebook.save_with_widgets()
-    saved = (lab.root / notebook.name).read_text(encoding="utf-8")
-    assert "widget-state" in saved
-    assert "ChatUI()" in saved
-    assert [secret for secret in SECRETS if secret in saved] == []
-    sent = model_server.requests[-1]
-    assert PROMPT in json.dumps(sent.body)
-    assert KEY in str(sent.headers)
 
 
 def test_a_notebook_run_by_nbclient_contains_no_part_of_the_chat(

@@ -6,7 +6,6 @@ The model does what a message says (`notebook_model.py`).
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,7 +20,6 @@ from panels import run_first, say
 from playwright.sync_api import Page, expect
 
 from nbchat.agent.mcp import McpServer, McpServers
-from nbchat.jupyter.notebook_tools import RELOADED
 
 pytestmark = pytest.mark.slow
 
@@ -44,8 +42,6 @@ display(Pillow.new('RGB', (90, 90)))
 ASKS = "name = input('Your name? ')\nprint('hello', name)"
 
 ENDLESS = "import time\nprint('begun', flush=True)\nwhile True:\n    time.sleep(0.05)"
-
-SLOW = "import time\nfor n in range(30):\n    print(n, flush=True)\n    time.sleep(0.5)"
 
 HOSTILE = "<script>window.hacked = 1</script><table><tr><td>saved</td></tr></table>"
 
@@ -74,19 +70,19 @@ def in_notebook_7(lab: Lab, page: Page) -> Iterator[Callable[..., Model]]:
 
 def words_of_the_person_stay(model: Model) -> None:
     """She edits every cell that the model edits."""
-    for n in (1, 2, 3):
+    for n in (1, 2):
         model.do("read_notebook", cells=[model.id(n)])
         model.types(n, f"# cell {n - 1}\nmine = {n}\nx = 1")
-    for n in (1, 2, 3):
+    for n in (1, 2):
         told = model.edit("replace", cell=model.id(n), source="x = 2")
         assert f"it has changed since. Cell {n + 1} now:\n# cell {n - 1}\nmine" in told
         told = model.edit("replace", cell=model.id(n), old="x = 1", source="x = 2")
-        assert told == f"changed cell {n + 1} of 10, id {model.id(n)[:8]}"
+        assert told == f"changed cell {n + 1} of 8, id {model.id(n)[:8]}"
         assert model.source(n) == f"# cell {n - 1}\nmine = {n}\nx = 2"
     told = model.edit("replace", cell="3", source="")
     assert f"not its number, which changes; cell 3 has the id {model.id(2)[:8]}" in told
-    told = model.edit("kind", cell=model.id(3), kind="markdown")
-    assert told.startswith("now markdown: cell 4 of 10")
+    told = model.edit("kind", cell=model.id(1), kind="markdown")
+    assert told.startswith("now markdown: cell 2 of 8")
 
 
 def what_is_allowed_ends_by_a_click(model: Model) -> None:
@@ -99,44 +95,44 @@ def what_is_allowed_ends_by_a_click(model: Model) -> None:
     card = model.panel.locator("[data-ticket]")
     expect(card).to_contain_text("+x = 22")
     card.get_by_role("button", name="Approve", exact=True).click()
-    assert model.told().startswith(f"changed cell 3 of 10, id {model.id(2)[:8]}\n")
+    assert model.told().startswith(f"changed cell 3 of 8, id {model.id(2)[:8]}\n")
     say(model.panel, "/allow all")
     expect(allowed).to_be_visible()
 
 
 def test_what_a_model_meets_in_notebook_7(
-    in_notebook_7: Callable[..., Model], lab: Lab
+    in_notebook_7: Callable[..., Model],
 ) -> None:
-    edited = [f"# cell {n}\nx = 1" for n in range(3)]
-    cells = (MODEL, *edited, FAILS, SHOWS, ASKS, ENDLESS, "saved = 1", SLOW)
-    model = in_notebook_7(*cells, hostile=8)
-    outputs = model.page.locator(".jp-Notebook .jp-Cell").nth(7)
+    edited = [f"# cell {n}\nx = 1" for n in range(2)]
+    cells = (MODEL, *edited, FAILS, SHOWS, ASKS, ENDLESS, "saved = 1")
+    model = in_notebook_7(*cells, hostile=7)
+    outputs = model.page.locator(".jp-Notebook .jp-Cell").nth(6)
 
     words_of_the_person_stay(model)
     what_is_allowed_ends_by_a_click(model)
 
     # What runs put out
-    told = model.run(4)
+    told = model.run(3)
     assert told.split("\n")[1] == "KeyError: 'amuont'"
     assert "characters removed]" in told
-    told = model.run(5)
+    told = model.run(4)
     assert 'line "one"\n| region |\n| north |\n[picture 1 of 1]' in told
     assert len(model.result()) == 1
-    model.begin("run_cells", cells=[model.id(6)])
+    model.begin("run_cells", cells=[model.id(5)])
     question = model.card.locator(".nbc-run-form")
     question.get_by_role("textbox").fill("Ada")
     question.get_by_role("button", name="Answer").click()
     assert "hello Ada" in model.told()
 
     # A notebook that is not trusted stays so.
-    told = model.do("read_notebook", cells=[model.id(8)])
+    told = model.do("read_notebook", cells=[model.id(7)])
     assert told.endswith("output:\n| saved |")
     assert model.page.evaluate("() => window.hacked") is None
-    trusted = f"() => {SHARED.removesuffix('.sharedModel')}.cells.get(8).trusted"
+    trusted = f"() => {SHARED.removesuffix('.sharedModel')}.cells.get(7).trusted"
     assert model.page.evaluate(trusted) is False
 
     # Stop stops the cell.
-    model.begin("run_cells", cells=[model.id(7)])
+    model.begin("run_cells", cells=[model.id(6)])
     expect(outputs).to_contain_text("begun")
     model.panel.get_by_role("button", name="Stop").click()
     expect(outputs).to_contain_text("KeyboardInterrupt")
@@ -148,16 +144,6 @@ def test_what_a_model_meets_in_notebook_7(
     told = model.edit("insert", after=model.id(1), source="1")
     assert told == "error: NbchatError: this notebook is read-only"
     model.page.evaluate(f"() => {{ {read_only}.readOnly = false }}")
-
-    # The page is closed in the middle.
-    model.begin("run_cells", cells=[model.id(9)])
-    expect(model.page.locator(".jp-Notebook .jp-Cell").nth(9)).to_contain_text("1\n")
-    model.page.close()
-    told_file = lab.root / "told.json"
-    until = time.monotonic() + 60
-    while RELOADED not in told_file.read_text() and time.monotonic() < until:
-        time.sleep(0.1)
-    assert RELOADED in json.loads(told_file.read_text())["text"]
 
 
 @pytest.fixture
@@ -177,22 +163,22 @@ def windowed(lab: Lab, page: Page) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("windowed")
-def test_a_model_works_in_a_notebook_of_5000_cells(
+def test_a_model_works_in_a_notebook_of_2000_cells(
     open_notebook: OpenNotebook,
 ) -> None:
-    model = Model(open_notebook(MODEL, *(f"value_{n} = {n}" for n in range(4_999))))
-    assert model.do("read_notebook").startswith("5,000 cells\n1 ")
-    found = model.do("read_notebook", search="value_4990")
-    cell = model.id(4_991)
-    line = f"4992 {cell[:8]} code: value_4990 = 4990"
-    assert found == f"5,000 cells, 1 with 'value_4990'\n{line}"
-    told = model.edit("replace", cell=cell, old="= 4990", source="= 7", run=True)
-    assert told.startswith(f"changed cell 4,992 of 5,000, id {cell[:8]}\n")
+    model = Model(open_notebook(MODEL, *(f"value_{n} = {n}" for n in range(1_999))))
+    assert model.do("read_notebook").startswith("2,000 cells\n1 ")
+    found = model.do("read_notebook", search="value_1990")
+    cell = model.id(1_991)
+    line = f"1992 {cell[:8]} code: value_1990 = 1990"
+    assert found == f"2,000 cells, 1 with 'value_1990'\n{line}"
+    told = model.edit("replace", cell=cell, old="= 1990", source="= 7", run=True)
+    assert told.startswith(f"changed cell 1,992 of 2,000, id {cell[:8]}\n")
     assert told.endswith("no output")
-    assert model.source(4_991) == "value_4990 = 7"
+    assert model.source(1_991) == "value_1990 = 7"
     model.do("read_notebook", cells=[cell])
-    assert "now cell 2 of 5,000" in model.edit("move", cell=cell, after=model.id(0))
-    assert "4,999 cells are left" in model.edit("delete", cell=cell)
+    assert "now cell 2 of 2,000" in model.edit("move", cell=cell, after=model.id(0))
+    assert "1,999 cells are left" in model.edit("delete", cell=cell)
 
 
 KERNEL = "() => window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.id"
@@ -278,5 +264,9 @@ def test_of_a_kernel_that_dies_the_person_is_told_and_keeps_all_cells(
     model = Model(open_shared_notebook(MODEL, "mine = 1", dies))
     model.edit("replace", cell=model.id(1), old="= 1", source="= 2")
     model.begin("run_cells", cells=[model.id(2)])
-    expect(model.panel).to_contain_text("The kernel restarted.")
+    alert = model.panel.get_by_role("alert")
+    expect(alert).to_have_count(1)
+    expect(alert).to_contain_text("The kernel restarted.")
+    expect(model.panel.get_by_role("button", name="Stop")).to_be_hidden()
+    expect(model.panel.locator(".nbc-user")).to_have_count(2)
     assert [model.source(n) for n in (1, 2)] == ["mine = 2", dies]
