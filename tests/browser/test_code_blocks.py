@@ -66,22 +66,64 @@ def undo(notebook: Notebook) -> None:
     notebook.execute("notebook:undo-cell-action")
 
 
-def test_code_is_inserted_below_the_cell_a_person_was_in_and_taken_back(
+def test_code_is_inserted_or_replaces_the_cell_a_person_was_in_and_is_taken_back(
     open_shared_notebook: OpenNotebook, page: Page, screenshot: Screenshot
 ) -> None:
-    notebook, panel = answered(open_shared_notebook)
+    before = ["print('old')", "b = 2"]
+    notebook, panel = answered(open_shared_notebook, ANSWER, *before)
+    told = panel.locator(".nbc-code-notice").first
+    press(panel, "More actions for this code")
+    press(panel, "Replace cell")  # the panel's own
+    expect(told).to_have_text("First click the cell to replace")
+    assert page.evaluate(CELLS) == before
+    press(panel, "Insert")
+    assert page.evaluate(CELLS) == [PYTHON, *before]
+    undo(notebook)
+    expect(notebook.run(1)).to_have_text("old")
+
     enter(notebook, 1)
     press(panel, "Insert")
-    expect(panel.locator(".nbc-code-notice").first).to_have_text(
-        "Inserted as cell 3 of 4"
-    )
-    assert page.evaluate(CELLS) == ["a = 1", PYTHON, "b = 2"]
+    expect(told).to_have_text(re.compile(r"^Inserted below \[\d+\] as cell 3 of 4$"))
+    assert page.evaluate(CELLS) == [before[0], PYTHON, before[1]]
     press(panel, "Insert", 1)
-    assert page.evaluate(CELLS) == ["a = 1", PYTHON, "ls -l", "b = 2"]
+    assert page.evaluate(CELLS) == [before[0], PYTHON, "ls -l", before[1]]
     screenshot("inserted")
     undo(notebook)
     undo(notebook)
-    assert page.evaluate(CELLS) == ["a = 1", "b = 2"]
+    assert page.evaluate(CELLS) == before
+
+    enter(notebook, 2)
+    press(panel, "More actions for this code")
+    press(panel, "Insert above")
+    assert page.evaluate(CELLS) == [before[0], PYTHON, before[1]]
+    undo(notebook)
+    assert page.evaluate(CELLS) == before
+
+    enter(notebook, 1)
+    press(panel, "More actions for this code")
+    press(panel, "Replace cell")
+    expect(told).to_have_text(re.compile(r"^Replaced \[\d+\], cell 2 of 3$"))
+    assert page.evaluate(CELLS) == [PYTHON, before[1]]
+    screenshot("replaced")
+    undo(notebook)
+    assert page.evaluate(CELLS) == before
+    expect(notebook.outputs(1)).to_have_text("old")
+
+    enter(notebook, 2)
+    panel.get_by_role("group", name="Answer").focus()
+    for button in ("copy", "insert"):
+        page.keyboard.press("ArrowRight")
+        expect(panel.locator(f".nbc-code-{button}").first).to_be_focused()
+    page.keyboard.press("Enter")
+    assert page.evaluate(CELLS) == [*before, PYTHON]
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(panel.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(panel.locator(".nbc-code-run").first).to_be_focused()
+    for key in "dd":  # reaches no cell
+        page.keyboard.press(key)
+    assert page.evaluate(CELLS) == [*before, PYTHON]
 
 
 def test_an_inserted_cell_comes_into_view_and_is_outlined(
@@ -105,47 +147,6 @@ def test_a_long_line_of_code_scrolls_and_its_buttons_stay_visible(
     expect(copy).to_be_visible()
     right = "element => element.getBoundingClientRect().right"
     assert copy.evaluate(right) < panel.evaluate(right)
-
-
-def test_code_is_inserted_above(open_shared_notebook: OpenNotebook, page: Page) -> None:
-    notebook, panel = answered(open_shared_notebook)
-    enter(notebook, 2)
-    press(panel, "More actions for this code")
-    press(panel, "Insert above")
-    assert page.evaluate(CELLS) == ["a = 1", PYTHON, "b = 2"]
-    undo(notebook)
-    assert page.evaluate(CELLS) == ["a = 1", "b = 2"]
-
-
-def test_code_replaces_a_cell_and_undo_restores_it_with_its_output(
-    open_shared_notebook: OpenNotebook, page: Page, screenshot: Screenshot
-) -> None:
-    notebook, panel = answered(open_shared_notebook, ANSWER, "print('old')", "b = 2")
-    expect(notebook.run(1)).to_have_text("old")
-    enter(notebook, 1)
-    press(panel, "More actions for this code")
-    press(panel, "Replace cell")
-    expect(panel.locator(".nbc-code-notice").first).to_have_text(
-        re.compile(r"^Replaced \[\d+\], cell 2 of 3$")
-    )
-    assert page.evaluate(CELLS) == [PYTHON, "b = 2"]
-    screenshot("replaced")
-    undo(notebook)
-    assert page.evaluate(CELLS) == ["print('old')", "b = 2"]
-    expect(notebook.outputs(1)).to_have_text("old")
-
-
-def test_the_panels_own_cell_is_never_replaced(
-    open_shared_notebook: OpenNotebook, page: Page
-) -> None:
-    _, panel = answered(open_shared_notebook)
-    press(panel, "More actions for this code")
-    press(panel, "Replace cell")
-    told = panel.locator(".nbc-code-notice").first
-    expect(told).to_have_text("First click the cell to replace")
-    assert page.evaluate(CELLS) == ["a = 1", "b = 2"]
-    press(panel, "Insert")
-    assert page.evaluate(CELLS) == [PYTHON, "a = 1", "b = 2"]
 
 
 def test_code_runs_in_a_cell_only_after_it_was_shown_and_agreed_to(
@@ -187,50 +188,30 @@ shown.update(HTML("<b>new</b>"))
 """
 
 
-def test_rich_outputs_and_errors_stand_in_the_cell(
-    open_shared_notebook: OpenNotebook, screenshot: Screenshot
-) -> None:
-    notebook, panel = answered(open_shared_notebook, f"```python\n{RICH}```")
-    press(panel, "Run")
-    panel.get_by_role("dialog").get_by_role("button", name="Run", exact=True).click()
-    expect(panel.locator(".nbc-code-notice")).to_have_text(
-        re.compile(r"^Failed as \[\d+\], cell 2 of 4$")
-    )
-    outputs = notebook.outputs(1)
-    expect(outputs.nth(0)).to_have_text("first")
-    expect(outputs.nth(1)).to_have_text("new")
-    expect(outputs.nth(2)).to_contain_text("ZeroDivisionError")
-    expect(outputs).to_have_count(3)
-    screenshot("rich")
-
-
-def test_only_code_of_the_kernels_language_can_be_run(
-    open_shared_notebook: OpenNotebook,
-) -> None:
-    answer = "```python\n1\n```\n\n```py\n2\n```\n\n```bash\n3\n```\n\n```\n4\n```\n\n    5\n"
-    _, panel = answered(open_shared_notebook, answer)
-    boxes = panel.locator(".nbc-codebox")
-    expect(boxes).to_have_count(5)
-    expect(panel.locator(".nbc-code-insert")).to_have_count(5)
-    runnable = [box.locator(".nbc-code-run").count() for box in boxes.all()]
-    assert runnable == [1, 1, 0, 0, 0]
-
-
 HOSTILE = "</script></pre><img src=x onerror='window.nbchatRan=1'>\n'''\u202e }\u2066 \u200b''' \t# é 漢 🙂\n\n\n"
 
+LANGUAGES = "```py\n2\n```\n\n```bash\n3\n```\n\n```\n4\n```\n\n    5\n"
 
-def test_hostile_code_is_shown_and_inserted_byte_for_byte(
+
+def test_python_alone_runs_with_rich_outputs_and_hostile_code_is_inserted_byte_for_byte(
     open_shared_notebook: OpenNotebook, page: Page, screenshot: Screenshot
 ) -> None:
-    notebook, panel = answered(open_shared_notebook, f"````python\n{HOSTILE}````")
+    answer = f"```python\n{RICH}```\n\n````python\n{HOSTILE}````\n\n{LANGUAGES}"
+    notebook, panel = answered(open_shared_notebook, answer)
+    boxes = panel.locator(".nbc-codebox")
+    expect(boxes).to_have_count(6)
+    expect(panel.locator(".nbc-code-insert")).to_have_count(6)
+    runnable = [box.locator(".nbc-code-run").count() for box in boxes.all()]
+    assert runnable == [1, 1, 1, 0, 0, 0]
+
     marks = panel.locator(".nbc-invisible")
     expect(marks).to_have_count(3)
     shown = [mark.get_attribute("data-mark") for mark in marks.all()]
     assert shown == ["U+202E", "U+2066", "U+200B"]
     enter(notebook, 1)
-    press(panel, "Insert")
+    press(panel, "Insert", 1)
     assert page.evaluate(CELLS) == ["a = 1", HOSTILE.removesuffix("\n"), "b = 2"]
-    press(panel, "Run")
+    press(panel, "Run", 1)
     dialog = panel.get_by_role("dialog")
     expect(dialog).to_contain_text("invisible characters")
     assert dialog.locator("pre").text_content() == HOSTILE.removesuffix("\n")
@@ -239,41 +220,14 @@ def test_hostile_code_is_shown_and_inserted_byte_for_byte(
     dialog.get_by_role("button", name="Cancel").click()
     assert page.evaluate("() => window.nbchatRan") is None
 
-
-def test_buttons_work_by_the_keyboard_and_no_key_reaches_the_notebook(
-    open_shared_notebook: OpenNotebook, page: Page
-) -> None:
-    notebook, panel = answered(open_shared_notebook)
-    enter(notebook, 2)
-    panel.get_by_role("group", name="Answer").focus()
-    for button in ("copy", "insert"):
-        page.keyboard.press("ArrowRight")
-        expect(panel.locator(f".nbc-code-{button}").first).to_be_focused()
-    page.keyboard.press("Enter")
-    assert page.evaluate(CELLS) == ["a = 1", "b = 2", PYTHON]
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Enter")
-    expect(panel.get_by_role("dialog")).to_be_visible()
-    page.keyboard.press("Escape")
-    expect(panel.locator(".nbc-code-run").first).to_be_focused()
-    page.keyboard.press("d")
-    page.keyboard.press("d")
-    assert page.evaluate(CELLS) == ["a = 1", "b = 2", PYTHON]
-
-
-def test_where_there_is_no_notebook_only_copy_is_offered(
-    open_notebook: OpenNotebook, page: Page
-) -> None:
-    notebook, panel = answered(open_notebook, ANSWER, "ui", "b = 2")
-    expect(panel.locator(".nbc-code-insert").first).to_be_visible()
-    page.evaluate(
-        """() => {
-            const { context } = window.jupyterapp.shell.currentWidget;
-            window.nbchatInsert = context.model.sharedModel.insertCell;
-            context.model.sharedModel.insertCell = undefined }"""
+    press(panel, "Run")  # below what was inserted
+    dialog.get_by_role("button", name="Run", exact=True).click()
+    expect(panel.locator(".nbc-code-notice").first).to_have_text(
+        re.compile(r"^Failed as \[\d+\], cell 4 of 5$")
     )
-    bare = notebook.run(1).locator(".nbc")
-    expect(bare.locator(".nbc-codebar button").first).to_have_accessible_name(
-        "Copy code"
-    )
-    expect(bare.locator(".nbc-codebar button")).to_have_count(2)
+    outputs = notebook.outputs(3)
+    expect(outputs.nth(0)).to_have_text("first")
+    expect(outputs.nth(1)).to_have_text("new")
+    expect(outputs.nth(2)).to_contain_text("ZeroDivisionError")
+    expect(outputs).to_have_count(3)
+    screenshot("rich")
