@@ -114,9 +114,12 @@ def say(panel: Locator, text: str) -> None:
 
 
 def test_the_icon_opens_the_chat_of_the_notebook_whose_cells_it_brings_and_changes(
-    open_notebook: OpenNotebook, icon: Locator, side: Locator, screenshot: Screenshot
+    open_shared_notebook: OpenNotebook,
+    icon: Locator,
+    side: Locator,
+    screenshot: Screenshot,
 ) -> None:
-    notebook = open_notebook(SCRIPTED, "1 / 0", "{}['key']", "a = 5\na")
+    notebook = open_shared_notebook(SCRIPTED, "1 / 0", "{}['key']", "a = 5\na")
     page = notebook.page
     for index in (0, 1, 2, 3):
         notebook.run(index)
@@ -145,9 +148,13 @@ def test_the_icon_opens_the_chat_of_the_notebook_whose_cells_it_brings_and_chang
 
 
 def test_it_opens_while_a_cell_runs_follows_notebooks_and_returns_after_a_restart(
-    open_notebook: OpenNotebook, icon: Locator, side: Locator, screenshot: Screenshot
+    open_shared_notebook: OpenNotebook,
+    open_notebook: OpenNotebook,
+    icon: Locator,
+    side: Locator,
 ) -> None:
-    first = open_notebook(BUSY, "%load_ext nbchat", "%chat side", "%chat", "a = 1")
+    cells = (BUSY, "%load_ext nbchat", "%chat side", "%chat", "a = 1")
+    first = open_shared_notebook(*cells)
     for _ in range(2):
         first.run(4)
     first.start(0)
@@ -204,9 +211,14 @@ def test_it_says_why_there_is_no_chat_and_opens_once_there_can_be_one(
 
 
 def test_in_notebook_7_a_button_opens_it_two_tabs_show_the_same_and_a_site_forbids_it(
-    lab: Lab, page: Page, open_notebook: OpenNotebook, icon: Locator, side: Locator
+    lab: Lab,
+    page: Page,
+    open_shared_notebook: OpenNotebook,
+    icon: Locator,
+    side: Locator,
 ) -> None:
-    notebook = open_notebook(SCRIPTED, FORBID, PERMIT)
+    notebook = open_shared_notebook(SCRIPTED, FORBID, PERMIT)
+    notebook.save()
     notebook.run(0)
     icon.click()
     drawn(side)

@@ -312,11 +312,6 @@ def test_a_failed_cell_is_tried_again_by_a_click_below_it(
     expect(output.get_by_role("button", name="Retry")).to_have_count(0)
     screenshot("first-minutes-run-again")
 
-
-def test_an_unused_try_again_in_a_reopened_notebook_says_what_to_do(
-    open_notebook: OpenNotebook,
-):
-    notebook = open_notebook(CELL_FAILS, "%%chat\nhello")
     notebook.run(0)
     notebook.run(1)
     output = notebook.page.locator(SHOWN_CELLS).nth(1)
@@ -324,7 +319,8 @@ def test_an_unused_try_again_in_a_reopened_notebook_says_what_to_do(
     expect(output.get_by_role("button", name="Try again")).to_be_visible()
     expect(how).to_be_hidden()
     notebook.save()
-    notebook.close()
+    notebook.restart_kernel()
+    notebook.close_tab()
     notebook.open()
     expect(how).to_be_visible()
     expect(output.get_by_text("model not found")).to_be_hidden()
