@@ -311,7 +311,6 @@ class PanelPage:
         if "nbchat" in self._shell.extension_manager.loaded:
             self._shell.run_line_magic("unload_ext", "nbchat")
         _Shell.clear_instance()
-        self.page.goto("about:blank")
 
     def _outputs(self, source: str) -> list[dict[str, Any]]:
         """What a cell prints, displays and returns, in this order."""
