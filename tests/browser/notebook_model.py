@@ -37,6 +37,10 @@ agent.use(ScriptedProvider(*[follow] * 2000))
 %chat
 """
 
+HAS_SAID = """said => document.querySelector(
+    '.jp-NotebookPanel:not(.lm-mod-hidden) .nbc-log')?.textContent.includes(said)"""
+"""`expect` would look again after a second."""
+
 SHARED = "window.jupyterapp.shell.currentWidget.content.model.sharedModel"
 
 
@@ -68,8 +72,7 @@ class Model:
     def result(self) -> list[int]:
         """The sizes of the pictures that the model was sent."""
         done = f"Step {self.steps} is done."
-        log = self.panel.locator(".nbc-log")
-        expect(log).to_contain_text(done, timeout=60_000)
+        self.page.wait_for_function(HAS_SAID, arg=done, polling=50, timeout=60_000)
         self._told = json.loads((self.notebook.lab.root / "told.json").read_text())
         return list(self._told["pictures"])
 

@@ -271,19 +271,9 @@ def test_nothing_listens_before_a_chat_is_shown_or_after_it_is_closed(kernel):
     assert kernel.server.ask("nbchat/stop", {"kernel_id": kernel.id}).status == 409
 
 
-def test_a_kernel_that_exits_takes_its_file_away(own_kernel):
-    own_kernel.run(
-        CHAT.replace("LINES", "says('hi')") + "chat.ask('go')\nchat.wait(30)"
-    )
-    assert len(doors(own_kernel)) == 1
-    own_kernel.client.shutdown()
-    deadline = time.monotonic() + 20
-    while doors(own_kernel) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert doors(own_kernel) == []
-
-
-def test_a_killed_kernels_file_is_harmless_and_its_successor_takes_it_away(own_kernel):
+def test_a_killed_kernels_file_is_harmless_and_is_taken_away_as_that_of_one_that_exits(
+    own_kernel,
+):
     own_kernel.run(CHAT.replace("LINES", "says('hi')"))
     own_kernel.run("chat.ask('go')\nchat.wait(30)")
     (stale,) = doors(own_kernel)
@@ -298,6 +288,12 @@ def test_a_killed_kernels_file_is_harmless_and_its_successor_takes_it_away(own_k
     own_kernel.run("chat.ask('go')\nchat.wait(30)")
     asked_to_stop(own_kernel)
     assert not stale.exists()
+    assert len(doors(own_kernel)) == 1
+    own_kernel.client.shutdown()  # one that exits takes its own away
+    deadline = time.monotonic() + 20
+    while doors(own_kernel) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert doors(own_kernel) == []
 
 
 def test_what_is_no_address_at_all_is_passed_over(kernel):
