@@ -28,7 +28,7 @@ TOGETHER = (
 """Notebooks that one process of nbval runs: each start takes 2 s. The times are alike."""
 
 FEWER = {
-    "NBCHAT_DEMO_TICKETS": "3",
+    "NBCHAT_DEMO_TICKETS": "4",
     "NBCHAT_DEMO_HELD_OUT": "1",
     "NBCHAT_MAX_OUTPUT_TOKENS": "40",
 }
