@@ -16,8 +16,6 @@ import pytest
 from fault_server import FaultServer
 
 if TYPE_CHECKING:
-    from kernels import Kernel
-
     from nbchat.providers.local import LocalServer
 
 TESTS = Path(__file__).parent
@@ -158,17 +156,6 @@ def server() -> Iterator[FaultServer]:
     server = FaultServer()
     yield server
     server.close()
-
-
-@pytest.fixture
-def kernel(tmp_path: Path) -> "Iterator[Kernel]":
-    """A kernel with nbchat loaded, in a process of its own."""
-    from kernels import Kernel
-
-    running = Kernel(f"{tmp_path.name}.ipynb")
-    assert running.run("%load_ext nbchat") == ""
-    yield running
-    running.close()
 
 
 def pytest_sessionstart() -> None:

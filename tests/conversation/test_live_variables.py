@@ -375,26 +375,6 @@ def test_the_panel_follows_what_is_set_about_notifications(shell, tmp_path):
     again.close()
 
 
-TALK_IN_A_KERNEL = """
-%load_ext nbchat
-%config NbChat.notebook_context = "outline"
-from nbchat.testing import ScriptedProvider, says
-orders = {"W100": "late"}
-agent = %chat agent
-agent.use(ScriptedProvider(says("They are loaded. " * 80), says("<summary>x</summary>")))
-agent.ask("Load the orders.")
-"""
-
-
-def test_in_a_real_kernel_a_summary_knows_what_the_cells_made(kernel):
-    kernel.run(TALK_IN_A_KERNEL)
-    kernel.run("orders['W200'] = 'lost'")
-    kernel.run("%chat /compact")
-    shown = kernel.run("print(agent.session.compaction.summary)")
-    line = "- orders: dict of 2 items: {'W100': 'late', 'W200': 'lost'}"
-    assert f"{HEADING}\n{line}\n" in shown
-
-
 def test_what_may_be_a_secret_is_not_described():
     key = "sk-" + "a1B2" * 8
     frame = pd.DataFrame({key: [1], "primary_key": [2]})

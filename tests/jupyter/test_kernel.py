@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from kernels import Kernel
 
+from nbchat.compaction.memory.memory import TITLES
+
 NEW = """
 import os
 from IPython import get_ipython
@@ -22,6 +24,15 @@ SCRIPT = """
 from nbchat.testing import ScriptedProvider, says
 agent = %chat agent
 agent.use(ScriptedProvider({lines}))
+"""
+
+TALK = """
+%config NbChat.notebook_context = "outline"
+from nbchat.testing import ScriptedProvider, says
+orders = {"W100": "late"}
+agent = %chat agent
+agent.use(ScriptedProvider(says("They are loaded. " * 80), says("<summary>x</summary>")))
+agent.ask("Load the orders.")
 """
 
 
@@ -65,16 +76,6 @@ def test_the_interrupt_button_ends_an_answer_and_keeps_what_had_arrived(kernel):
 
 
 def test_a_session_continues_after_the_kernel_was_restarted(own_kernel):
-    own_kernel.run(SCRIPT.format(lines="says('I am well.')"))
-    own_kernel.run("%%chat\nhow are you?")
-    own_kernel.restart()
-    own_kernel.run("%load_ext nbchat")
-    own_kernel.run("session = %chat session")
-    shown = own_kernel.run("[entry.content for entry in session.transcript]")
-    assert shown == "['how are you?', 'I am well.']"
-
-
-def test_what_was_set_for_a_session_holds_after_the_kernel_was_restarted(own_kernel):
     own_kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'sk-test'")
     own_kernel.run(SCRIPT.format(lines="says('I am well.')"))
     own_kernel.run("%%chat\nhow are you?")
@@ -97,7 +98,9 @@ def test_what_was_set_for_a_session_holds_after_the_kernel_was_restarted(own_ker
     own_kernel.restart()
     own_kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'sk-test'")
     own_kernel.run("%load_ext nbchat")
-    assert own_kernel.run(state).endswith(kept)
+    assert own_kernel.run(state).endswith(kept)  # with all that was set for it
+    shown = own_kernel.run("[entry.content for entry in agent.session.transcript]")
+    assert shown == "['how are you?', 'I am well.']"
 
 
 def test_a_failed_turn_shows_one_line_and_no_traceback(kernel):
@@ -149,3 +152,12 @@ def test_the_line_for_where_there_is_no_panel_is_the_same_in_every_run(kernel):
     ]
     assert "%load_ext nbchat\n%chat" in first[1]["text/html"]
     assert first[1] == second[1]
+
+
+def test_a_summary_knows_what_the_cells_made(kernel):
+    kernel.run(TALK)
+    kernel.run("orders['W200'] = 'lost'")
+    kernel.run("%chat /compact")
+    shown = kernel.run("print(agent.session.compaction.summary)")
+    line = "- orders: dict of 2 items: {'W100': 'late', 'W200': 'lost'}"
+    assert f"{TITLES['variables']}\n{line}\n" in shown
