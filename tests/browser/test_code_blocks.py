@@ -72,7 +72,7 @@ def test_code_is_inserted_or_replaces_the_cell_a_person_was_in_and_is_taken_back
     before = ["print('old')", "b = 2"]
     notebook, panel = answered(open_shared_notebook, ANSWER, *before)
     told = panel.locator(".nbc-code-notice").first
-    press(panel, "More actions for this code")
+    press(panel, "More actions for this code")  # they stay
     press(panel, "Replace cell")  # the panel's own
     expect(told).to_have_text("First click the cell to replace")
     assert page.evaluate(CELLS) == before
@@ -93,14 +93,12 @@ def test_code_is_inserted_or_replaces_the_cell_a_person_was_in_and_is_taken_back
     assert page.evaluate(CELLS) == before
 
     enter(notebook, 2)
-    press(panel, "More actions for this code")
     press(panel, "Insert above")
     assert page.evaluate(CELLS) == [before[0], PYTHON, before[1]]
     undo(notebook)
     assert page.evaluate(CELLS) == before
 
     enter(notebook, 1)
-    press(panel, "More actions for this code")
     press(panel, "Replace cell")
     expect(told).to_have_text(re.compile(r"^Replaced \[\d+\], cell 2 of 3$"))
     assert page.evaluate(CELLS) == [PYTHON, before[1]]
