@@ -148,13 +148,9 @@ def test_the_icon_opens_the_chat_of_the_notebook_whose_cells_it_brings_and_chang
 
 
 def test_it_opens_while_a_cell_runs_follows_notebooks_and_returns_after_a_restart(
-    open_shared_notebook: OpenNotebook,
-    open_notebook: OpenNotebook,
-    icon: Locator,
-    side: Locator,
+    open_notebook: OpenNotebook, icon: Locator, side: Locator, screenshot: Screenshot
 ) -> None:
-    cells = (BUSY, "%load_ext nbchat", "%chat side", "%chat", "a = 1")
-    first = open_shared_notebook(*cells)
+    first = open_notebook(BUSY, "%load_ext nbchat", "%chat side", "%chat", "a = 1")
     for _ in range(2):
         first.run(4)
     first.start(0)
