@@ -66,13 +66,13 @@ def undo(notebook: Notebook) -> None:
     notebook.execute("notebook:undo-cell-action")
 
 
-def test_code_is_inserted_or_replaces_the_cell_a_person_was_in_and_is_taken_back(
+def test_code_is_inserted_below_the_cell_a_person_was_in_and_taken_back(
     open_shared_notebook: OpenNotebook, page: Page, screenshot: Screenshot
 ) -> None:
     before = ["print('old')", "b = 2"]
     notebook, panel = answered(open_shared_notebook, ANSWER, *before)
     told = panel.locator(".nbc-code-notice").first
-    press(panel, "More actions for this code")  # they stay
+    press(panel, "More actions for this code")
     press(panel, "Replace cell")  # the panel's own
     expect(told).to_have_text("First click the cell to replace")
     assert page.evaluate(CELLS) == before
@@ -92,36 +92,54 @@ def test_code_is_inserted_or_replaces_the_cell_a_person_was_in_and_is_taken_back
     undo(notebook)
     assert page.evaluate(CELLS) == before
 
-    enter(notebook, 2)
-    press(panel, "Insert above")
-    assert page.evaluate(CELLS) == [before[0], PYTHON, before[1]]
-    undo(notebook)
-    assert page.evaluate(CELLS) == before
 
+def test_code_is_inserted_above(open_shared_notebook: OpenNotebook, page: Page) -> None:
+    notebook, panel = answered(open_shared_notebook)
+    enter(notebook, 2)
+    press(panel, "More actions for this code")
+    press(panel, "Insert above")
+    assert page.evaluate(CELLS) == ["a = 1", PYTHON, "b = 2"]
+    undo(notebook)
+    assert page.evaluate(CELLS) == ["a = 1", "b = 2"]
+
+
+def test_code_replaces_a_cell_and_undo_restores_it_with_its_output(
+    open_shared_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook, panel = answered(open_shared_notebook, ANSWER, "print('old')", "b = 2")
+    expect(notebook.run(1)).to_have_text("old")
     enter(notebook, 1)
+    press(panel, "More actions for this code")
     press(panel, "Replace cell")
-    expect(told).to_have_text(re.compile(r"^Replaced \[\d+\], cell 2 of 3$"))
-    assert page.evaluate(CELLS) == [PYTHON, before[1]]
+    expect(panel.locator(".nbc-code-notice").first).to_have_text(
+        re.compile(r"^Replaced \[\d+\], cell 2 of 3$")
+    )
+    assert page.evaluate(CELLS) == [PYTHON, "b = 2"]
     screenshot("replaced")
     undo(notebook)
-    assert page.evaluate(CELLS) == before
+    assert page.evaluate(CELLS) == ["print('old')", "b = 2"]
     expect(notebook.outputs(1)).to_have_text("old")
 
+
+def test_buttons_work_by_the_keyboard_and_no_key_reaches_the_notebook(
+    open_shared_notebook: OpenNotebook, page: Page
+) -> None:
+    notebook, panel = answered(open_shared_notebook)
     enter(notebook, 2)
     panel.get_by_role("group", name="Answer").focus()
     for button in ("copy", "insert"):
         page.keyboard.press("ArrowRight")
         expect(panel.locator(f".nbc-code-{button}").first).to_be_focused()
     page.keyboard.press("Enter")
-    assert page.evaluate(CELLS) == [*before, PYTHON]
+    assert page.evaluate(CELLS) == ["a = 1", "b = 2", PYTHON]
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     expect(panel.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     expect(panel.locator(".nbc-code-run").first).to_be_focused()
-    for key in "dd":  # reaches no cell
-        page.keyboard.press(key)
-    assert page.evaluate(CELLS) == [*before, PYTHON]
+    page.keyboard.press("d")
+    page.keyboard.press("d")
+    assert page.evaluate(CELLS) == ["a = 1", "b = 2", PYTHON]
 
 
 def test_an_inserted_cell_comes_into_view_and_is_outlined(
