@@ -127,7 +127,9 @@ def failure_in(text: str, *, source: str = "", number: int = 0) -> Failure:
     cell = next((each for each in frames if each.is_in_cell), None)
     number = number or (_cell_number(cell) if cell is not None else 0)
     frames = [  # a function of another cell has other lines
-        _with_source(each, source) if _cell_number(each) == number else each
+        _with_source(each, source)
+        if _cell_number(each) == number and (number > 0 or not each.function)
+        else each
         for each in frames
     ]
     if source and not any(each.source for each in frames):
