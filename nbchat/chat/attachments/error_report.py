@@ -296,9 +296,7 @@ def _shown_with(frame: Frame) -> tuple[bool, str, str]:
 
 def _place(frame: Frame) -> str:
     """A library's frame in one line, its path from the package on."""
-    path = re.split(
-        r"(?:site|dist)-packages[/\\]|[/\\]lib[/\\]python[^/\\]*[/\\]", frame.place
-    )
+    path = _LIBRARY.split(frame.place)
     inside = f" in {frame.function}" if frame.function else ""
     return f"  at {path[-1]}:{frame.line}{inside}"
 

@@ -1,6 +1,7 @@
 """Queries for settings and completions."""
 
 import json
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,9 @@ from notebook_desk import Desk
 from panel_protocol import known
 
 from nbchat.agent.agent import Agent
+from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.queries import (
+    ANSWERS,
     MOST_NAMES,
     completions,
     paths_list,
@@ -75,3 +78,9 @@ def test_completions_are_limited_in_number() -> None:
     assert len(names) == MOST_NAMES + 4
     assert names[-1].name == f"v{MOST_NAMES}"  # those defined before are omitted
     assert completions({}, None).names == ()
+
+
+def test_each_question_of_a_view_has_an_answer() -> None:
+    messages = get_args(protocol.ViewToKernel)
+    asked = {each for each in messages if issubclass(each, protocol.Question)}
+    assert asked - {protocol.Earlier} == ANSWERS.keys()  # the state has earlier items
