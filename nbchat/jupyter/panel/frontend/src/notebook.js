@@ -95,7 +95,7 @@
 
 const ACTIVATING_EVENTS = ["pointerdown", "focusin"];
 const OUTLINED_MILLISECONDS = 2000;
-const FOLD = ".jp-collapseHeadingButton"; // of a heading, which folds the cells below it
+const HEADING_BUTTON = ".jp-collapseHeadingButton"; // of a heading, which hides the cells below it
 const OPENS = /^\s*%(?:chat|nbchat)\s*$/m;
 const LOAD = "%load_ext nbchat";
 
@@ -285,8 +285,8 @@ export class NotebookCells {
    * @param {{ scrolls?: boolean }} [how]
    */
   show(index, { scrolls = true } = {}) {
-    const folded = scrolls && this.elementOf(index);
-    if (folded) unfold(folded);
+    const hidden = scrolls && this.elementOf(index);
+    if (hidden) unfold(hidden);
     const draw = () => {
       const cell = this.elementOf(index);
       if (!(cell instanceof HTMLElement)) return;
@@ -294,7 +294,7 @@ export class NotebookCells {
       cell.style.outline = "2px solid var(--jp-brand-color1)";
       setTimeout(() => (cell.style.outline = ""), OUTLINED_MILLISECONDS);
     };
-    requestAnimationFrame(() => requestAnimationFrame(draw)); // once JupyterLab has placed what was folded
+    requestAnimationFrame(() => requestAnimationFrame(draw)); // once JupyterLab has placed what was hidden
   }
 
   /** A new cell rather than new text, so that the notebook's undo covers it.
@@ -349,7 +349,7 @@ function unfold(cell) {
   for (let above = cell.previousElementSibling; above; above = above.previousElementSibling) {
     if (levelOf(above) >= level) continue;
     level = levelOf(above);
-    /** @type {HTMLElement | null} */ (above.querySelector(`${FOLD}.jp-mod-collapsed`))?.click();
+    /** @type {HTMLElement | null} */ (above.querySelector(`${HEADING_BUTTON}.jp-mod-collapsed`))?.click();
   }
 }
 
@@ -357,8 +357,8 @@ function unfold(cell) {
  * @param {Element} cell
  */
 function levelOf(cell) {
-  const fold = /** @type {HTMLElement | null} */ (cell.querySelector(FOLD));
-  return Number(fold?.dataset.headingLevel ?? Infinity);
+  const button = /** @type {HTMLElement | null} */ (cell.querySelector(HEADING_BUTTON));
+  return Number(button?.dataset.headingLevel ?? Infinity);
 }
 
 /** @param {Element} cell */
