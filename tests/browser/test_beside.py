@@ -207,14 +207,9 @@ def test_it_says_why_there_is_no_chat_and_opens_once_there_can_be_one(
 
 
 def test_in_notebook_7_a_button_opens_it_two_tabs_show_the_same_and_a_site_forbids_it(
-    lab: Lab,
-    page: Page,
-    open_shared_notebook: OpenNotebook,
-    icon: Locator,
-    side: Locator,
+    lab: Lab, page: Page, open_notebook: OpenNotebook, icon: Locator, side: Locator
 ) -> None:
-    notebook = open_shared_notebook(SCRIPTED, FORBID, PERMIT)
-    notebook.save()
+    notebook = open_notebook(SCRIPTED, FORBID, PERMIT)
     notebook.run(0)
     icon.click()
     drawn(side)
