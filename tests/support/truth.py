@@ -559,6 +559,9 @@ class Judge:
     # What tools were called with, and what they returned
 
     def _of_work(self, text: str, at: int, heading: str) -> Iterator[str]:
+        if heading.startswith("Written in answers"):
+            yield from self._of_answered(text, at)
+            return
         call, result = self._by_call.get(at), self._by_result.get(at)
         match heading.split(maxsplit=1)[0].strip(","), call, result:
             case ("Defined" | "Written") as kind, Source(), _:
@@ -576,6 +579,14 @@ class Judge:
                 yield from self._of_error(text, result)
             case _:
                 yield "it stands in no call and no result"
+
+    def _of_answered(self, text: str, at: int) -> Iterator[str]:
+        entry = self._entries[at]
+        for piece in text.split(" | "):
+            if not are_in_order([piece.removesuffix(CUT)], entry.content):
+                yield f"the answer does not say {piece!r}"
+        if not entry.is_answer:
+            yield "it stands in no answer"
 
     def _of_definition(
         self, text: str, call: Source, *, is_failed: bool

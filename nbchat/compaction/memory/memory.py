@@ -140,6 +140,8 @@ class Reading:
             self.rules_file = entry
         elif entry.is_prompt:
             self.uses.add(entry.content, position)
+        elif entry.is_answer:
+            self.work.read_answer(entry.content, position)
         elif entry.is_call and entry.tool_name != RECALL:
             self.has_calls = True
             self.uses.add(" ".join(_texts(entry.arguments)), position)

@@ -46,6 +46,7 @@ LEAST_NAMED = 3
 
 DEFINED = "Defined by cells and queries:"
 FAILED = "Written in calls that failed:"
+ANSWERED = "Written in answers; it may never have run:"
 SHOWN = "Columns and values that outputs show:"
 PLACES = "Files, tables and addresses:"
 LITERALS = "Values named in calls:"
@@ -115,6 +116,8 @@ class Work:
     def __init__(self) -> None:
         self._defined: _Table = {}
         self._failed: _Table = {}
+        self._answered: _Table = {}
+        """Code of answers, by its pieces."""
         self._shown: _Table = {}
         self._places: _Table = {}
         self._literals: _Table = {}
@@ -138,12 +141,27 @@ class Work:
         if call.result_position is not None and not has_failed:
             self._keep_shown(reading, result, call.result_position)
 
+    def read_answer(self, text: str, position: int) -> None:
+        """Read the code in an answer: a person may have run it."""
+        for code in map(_bounded, islice(_code_blocks(text), MOST_TEXTS)):
+            reading = _Reading(frozenset(map(_root, self._defined)), position=position)
+            _read_arguments([code], reading)
+            for key, kept in reading.definitions.items():
+                _put(self._answered, key, kept)
+            written = "\n".join(each.text for each in reading.definitions.values())
+            for piece in (*reading.places, *reading.literals):
+                if piece not in written:
+                    fact = Fact("", "literal", piece, position)
+                    kept = _Kept(piece, (fact,), position, position, (piece,))
+                    _put(self._answered, piece, kept)
+
     def lines(self) -> list[Line]:
         """The lines of each kind, oldest first."""
         error = [self._error[1]] if self._error else []
         return [
             *_lines(self._defined.values(), DEFINED, weight=3),
             *_lines(self._failed.values(), FAILED, weight=1),
+            *_packed(self._unrun(), ANSWERED, weight=1),
             *_lines(self._shown.values(), SHOWN, weight=2),
             *_packed(self._unwritten(self._places), PLACES, weight=2),
             *_packed(self._unwritten(self._literals), LITERALS, weight=1),
@@ -166,6 +184,7 @@ class Work:
             return
         for key in chain(reading.deleted, reading.definitions):
             self._failed.pop(key, None)
+            self._answered.pop(key, None)
         for key, kept in reading.definitions.items():
             self._defined.pop(key + CHANGED, None)
             _put(self._defined, key, kept)
@@ -190,6 +209,15 @@ class Work:
             written[kept.first] += f"{kept.text}\n"
         for kept in table.values():
             if kept.text not in written.get(kept.last, ""):
+                yield kept
+
+    def _unrun(self) -> Iterator[_Kept]:
+        """The code of answers that no call has run as it is."""
+        known = {each.text for each in self._defined.values()}
+        named = self._literals.keys() | self._places.keys()
+        for key, kept in self._answered.items():
+            if kept.text not in known and key not in named:
+                known.add(kept.text)
                 yield kept
 
     def _keep_error(self, error: str, call: Call, code: str) -> None:
@@ -320,6 +348,19 @@ def _bounded(text: str) -> str:
         return text
     half = LONGEST_READ // 2
     return f"{text[:half]}\n{text[-half:]}"
+
+
+# What is read of answers
+
+
+_FENCED = re.compile(
+    r"^ {0,9}```[^\n`]*\n(.*?)(?:^ {0,9}```|\Z)", re.MULTILINE | re.DOTALL
+)
+
+
+def _code_blocks(text: str) -> Iterator[str]:
+    """The blocks of code in a text of Markdown."""
+    return (found[1] for found in _FENCED.finditer(text))
 
 
 # What is read of arguments

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nbchat.compaction.memory.lines import Call, Line
 from nbchat.compaction.memory.work import (
+    ANSWERED,
     DEFINED,
     ERROR,
     FAILED,
@@ -132,6 +133,27 @@ def test_code_of_a_call_that_failed_is_told_apart_until_it_runs():
 
 
 # Kinds of code
+
+
+def test_code_of_an_answer_is_told_apart_until_it_runs():
+    work = work_of("rate = 0.5")
+    answer = "Try this:\n```python\nlimit = 7\ndf.head(20)\n```\nor\n```\nrate = 0.6"
+    work.read_answer(answer, 2)
+    assert texts(work, ANSWERED) == ["limit = 7 | head(20) | rate = 0.6"]
+    assert texts(work, DEFINED) == ["rate = 0.5"]
+    work.read_call(Call("run_cell", {"code": "limit = 9\ndf.head(20)"}, 3, "", 4))
+    assert texts(work, ANSWERED) == ["rate = 0.6"]
+    assert texts(work, DEFINED) == ["rate = 0.5", "limit = 9"]
+    work.read_answer("No code: `limit = 3`, and ``` limit = 4 ```.", 5)
+    assert texts(work, ANSWERED) == ["rate = 0.6"]
+
+
+def test_the_newest_code_of_answers_stands():
+    work = Work()
+    for position, value in enumerate((7, 9)):
+        work.read_answer(f"```python\nlimit = {value}\n```", position)
+    assert texts(work, ANSWERED) == ["limit = 9"]
+    check(work.lines())
 
 
 HALFWAY = """
