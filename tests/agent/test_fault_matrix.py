@@ -12,11 +12,14 @@ from wire_rules import anthropic_faults, openai_faults, responses_faults
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import CompactionFailed, TurnFailed, TurnFinished
+from nbchat.conversation.session import Session
 from nbchat.conversation.tools import tool
 from nbchat.errors import NbchatError
 
 WORDS = "Many words of a long conversation about one thing. " * 12
+SAID = [Entry(role, WORDS) for role in ("user", "assistant") * 2]
 MOMENTS = ("after a tool", "summary")
 """Besides the first request and the middle of an answer: providers/test_providers.py."""
 
@@ -54,6 +57,7 @@ def agent_at(server: FaultServer, wire: str, act: Callable[[str], None]) -> Agen
         provider_at(server, wire, window=200_000),
         tools=[note],
         engine=CompactionEngine(context_token_threshold=None),
+        session=Session(SAID),
         recall=False,
         **QUICK,  # type: ignore[arg-type]
     )
@@ -81,9 +85,6 @@ def suffer_at(server: FaultServer, wire: str, moment: str, bad: Response) -> Non
             agent.options = {**usual, "timeout_seconds": SILENT}
 
     agent = agent_at(server, wire, act)
-    server.script(dialect.text(WORDS), dialect.text(WORDS))
-    agent.ask(f"One? {WORDS}")
-    agent.ask(f"Two? {WORDS}")
     usual = agent.options
     match moment:
         case "after a tool":
@@ -101,8 +102,7 @@ def suffer_at(server: FaultServer, wire: str, moment: str, bad: Response) -> Non
         assert isinstance(last.error, NbchatError)
     assert KEY not in repr(last)
     assert ran == (["x"] if moment == "after a tool" else [])
-    said = [entry.content for entry in agent.session.transcript]
-    assert said[:4] == [f"One? {WORDS}", WORDS, f"Two? {WORDS}", WORDS]
+    assert agent.session.transcript[: len(SAID)] == SAID
     agent.options = usual
     assert_goes_on(server, agent, wire)
 
