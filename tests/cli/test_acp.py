@@ -14,7 +14,6 @@ import loops
 import pytest
 from acp import schema
 from fault_server import OpenAIDialect
-from hosted_model import HostedModel
 from tables import every
 from watching_server import WatchingServer, watching
 
@@ -482,40 +481,10 @@ def test_an_unknown_session_is_refused_in_one_line(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_answers_over_stdin_and_stdout(tmp_path, monkeypatch):
-    server = HostedModel(OpenAIDialect())
-    environment = {
-        **server.environment,
-        "NBCHAT_STORE_URL": f"sqlite:///{tmp_path / 'chats.db'}",
-    }
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-
-    async def main() -> None:
-        command = "from nbchat.cli.main import main; main(['acp'])"
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", command),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        client = acp.connect_to_agent(editor, process.stdin, process.stdout)
-        begun = await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
-        assert begun.agent_info.name == "nbchat"
-        opened = await client.new_session(cwd=str(tmp_path), mcp_servers=[])
-        await client.prompt(session_id=opened.session_id, prompt=prompt("Hi"))
-        await client.close()
-        process.stdin.close()
-        await process.wait()
-
-    editor = Editor()
-    loops.run(asyncio.wait_for(main(), 120))
-    server.close()
-    assert "Some tickets are closed" in editor.text()
-
-
-@pytest.mark.slow
 def test_the_command_ends_when_its_client_leaves_while_the_model_is_silent(tmp_path):
     async def main(model: WatchingServer) -> None:
+        heard = asyncio.Event()
+        editor.on_update = lambda: "word" in editor.text() and heard.set()
         environment = {
             **os.environ,
             "OPENAI_API_KEY": "k",
@@ -530,12 +499,14 @@ def test_the_command_ends_when_its_client_leaves_while_the_model_is_silent(tmp_p
             stdout=asyncio.subprocess.PIPE,
             env=environment,
         )
-        client = acp.connect_to_agent(Editor(), process.stdin, process.stdout)
-        await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        client = acp.connect_to_agent(editor, process.stdin, process.stdout)
+        begun = await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        assert begun.agent_info.name == "nbchat"
         opened = await client.new_session(cwd="/", mcp_servers=[])
         asking = client.prompt(session_id=opened.session_id, prompt=prompt("Hi"))
         turn = asyncio.create_task(asking)
         assert await asyncio.to_thread(model.began.wait, 60)
+        await heard.wait()  # the beginning of an answer, over stdin and stdout
         process.stdin.close()
         assert await asyncio.to_thread(model.left.wait, 8)  # it gives up after 10 s
         await process.wait()
@@ -543,6 +514,6 @@ def test_the_command_ends_when_its_client_leaves_while_the_model_is_silent(tmp_p
         await asyncio.gather(turn, return_exceptions=True)
         await client.close()
 
-    event = OpenAIDialect().text("word ").events[0]
+    editor, event = Editor(), OpenAIDialect().text("word ").events[0]
     with watching("stalls", event) as model:
         loops.run(asyncio.wait_for(main(model), 120))

@@ -93,7 +93,7 @@ def test_a_key_of_the_environment_is_found_in_base64_and_broken(form, monkeypatc
     ],
 )
 def test_a_text_made_to_be_slow_is_read_in_time(piece):
-    text = piece * (250_000 // len(piece))
+    text = piece * (100_000 // len(piece))
     began = CpuTime()
     without_secrets(text)
-    assert began.spent() < (1 if piece == "password=" else 5)
+    assert began.spent() < (1 if piece == "password=" else 2)

@@ -168,7 +168,7 @@ def test_values_of_generated_sentences_are_kept_whole(generate, seed: int):
     assert [cut for case in cases for cut in amounts_cut(case)] == []
 
 
-SIZE = 100_000
+SIZE = 50_000
 HOSTILE = {
     "nested": "[",
     "digits": "9",
@@ -199,4 +199,4 @@ HOSTILE = {
 def test_the_time_grows_with_the_length_of_a_hostile_text(piece: str):
     began = CpuTime()
     values(piece * (SIZE // len(piece)))
-    assert began.spent() < 4
+    assert began.spent() < 2

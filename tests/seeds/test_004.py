@@ -1331,15 +1331,14 @@ def test_metric_what_the_provider_has_counted_is_taken_as_it_is():
     assert agent.engine.tracker.context_tokens(agent.session) == 5_442
 
 
-@pytest.mark.parametrize("trigger", ["manual", "window"])
-def test_metric_compression_is_ten_to_one_on_average(trigger: str):
+def test_metric_compression_is_ten_to_one_on_average():
     """Of real conversations that fill a window, with summaries of full length."""
     ratios = []
     for count in (8, 12, 23):
         session = Session(real_runs(count))
         size = COUNTER.count_entries(session.history)
         agent = chat(session=session, window=size)
-        plan = agent.engine.plan(session, trigger=trigger)
+        plan = agent.engine.plan(session, trigger="window")
         told = " ".join(real_text().split()[: plan.budget.summary * 6 // 10])
         provider = ScriptedProvider(*[says(f"<summary>{told}</summary>")] * 9)
         record = finished(agent.engine.compact(session, provider, plan))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from cpu_time import CpuTime
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbchat.compaction.pruning.output_kinds import ANSWER_TOKENS, outline, shortened
@@ -192,6 +192,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.slow
+@settings(max_examples=20)
 @given(value=st.lists(JSON, min_size=1, max_size=50), repeat=st.integers(1, 40))
 def test_any_json_gets_smaller_or_stays(value: list, repeat: int):
     text = json.dumps(value * repeat)
