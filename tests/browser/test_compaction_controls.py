@@ -243,7 +243,9 @@ def test_each_line_of_the_memory_opens_the_message_that_it_copies(
     panel.get_by_role("button", name="View").click()
     memory = panel.get_by_role("dialog", name="What the model remembers")
     seen = memory.get_by_role("region", name="What the model sees now")
-    titles = seen.locator(".nbc-kept-facts > p").all_inner_texts()
+    kept = seen.locator(".nbc-kept-facts > p")
+    expect(kept.first).to_be_visible()
+    titles = kept.all_inner_texts()
     assert titles[:2] == ["Rules in force", "What you said"]
     assert titles[-1] == "Newest answers and outputs"
     table = seen.get_by_role("table")

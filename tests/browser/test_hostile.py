@@ -45,6 +45,7 @@ OWN_ATTRIBUTES = {
         "data-name",
         "data-position",
         "data-retry",
+        "data-refusal",
         "data-seen-to",
         "data-continue",
     ),
