@@ -12,6 +12,7 @@ import json
 import secrets
 from collections.abc import Callable, Mapping
 from functools import wraps
+from importlib.metadata import version
 from threading import Event as Flag
 from typing import Any
 
@@ -157,7 +158,8 @@ def server_of_notebooks() -> Any:
 
         return tell
 
-    server = MCPServer("nbchat", instructions=INSTRUCTIONS)
+    ours = version("jupyter-nbchat")
+    server = MCPServer("nbchat", instructions=INSTRUCTIONS, version=ours)
     reading = server.tool(annotations=ToolAnnotations(read_only_hint=True))
     for function in (list_notebooks, read_notebook, list_variables, inspect_variable):
         reading(telling(function))
