@@ -71,7 +71,7 @@ from nbchat.conversation.entries import Usage, html_table
 from nbchat.conversation.events import RequestQueued
 from nbchat.conversation.returned_values import error_line
 from nbchat.conversation.session import usage_text
-from nbchat.errors import ConfigError, ProviderError, Stopped, StoreError
+from nbchat.errors import ConfigError, NbchatError, ProviderError, Stopped, StoreError
 from nbchat.providers.base import Provider, Reply, ReplyStream, Request, fixed_texts
 from nbchat.providers.tokens import TOKEN_BYTES, most_tokens
 
@@ -362,7 +362,11 @@ class MapRun:
         return meter is not None and meter.is_used_up
 
     def begin(self) -> "MapRun":
-        """Start; raises ConfigError if the first answer shows that no row can work."""
+        """Start; raises ConfigError if the first answer shows that no row can work.
+
+        Raises StoreError for a store that can't be opened.
+        """
+        self._results.find([""])
         self.resume()
         self._control.began.wait(PROBE_SECONDS)
         if self._refusal:
@@ -623,7 +627,8 @@ class MapRun:
         return self._later.due() if self._may_begin else None
 
     def _fail(self, error: Exception) -> None:
-        logger.error("the run %s ended", self.name, exc_info=error)
+        seen = None if isinstance(error, NbchatError) else error
+        logger.error("The run %s ended: %s", self.name, error, exc_info=seen)
         self.problem = f"The run ended: {error_line(error)}"
         self._has_failed = True
 

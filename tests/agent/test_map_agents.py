@@ -564,6 +564,13 @@ def test_an_argument_of_another_type_is_refused_with_the_right_one(
         mapped(tickets(1), **options)
 
 
+def test_a_store_that_cannot_be_opened_is_an_error_of_the_call(tmp_path):
+    file = tmp_path / "diary.db"
+    file.write_text("this is a diary, not a database. " * 100)
+    with pytest.raises(StoreError, match=r"diary\.db isn't a database"):
+        mapped(tickets(1), store=Store(f"sqlite:///{file}"))
+
+
 def test_a_frame_of_polars_has_rows_like_any_other():
     assert_right(mapped(pl.DataFrame(tickets(3))), 3)
 
