@@ -8,7 +8,7 @@ from collections.abc import Callable
 from labkit import Notebook
 from panel_page import OpenPanelPage
 from panels import is_idle, say
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 from slow_index import MEMBER, arbitrary_bytes, slow_index, wheel_of
 
 from nbchat.providers import model_download
@@ -32,7 +32,8 @@ MODEL_ARRIVES = """
 from nbchat.testing import ScriptedProvider, fails, says
 from nbchat.errors import RequestRefused
 agent = %chat agent
-agent.use(ScriptedProvider(fails(RequestRefused('overloaded, sorry')), says('Hello.')))
+sorry = fails(RequestRefused('overloaded, sorry'))
+agent.use(ScriptedProvider(sorry, says('Hello.'), sorry, says('Yes.')))
 panel = %chat
 panel.refresh()
 """
@@ -114,10 +115,14 @@ def test_the_progress_of_the_trial_models_download_is_shown(
 
 
 def test_what_a_command_answers_hides_no_offer_until_something_is_said(
-    open_panel_page: OpenPanelPage, screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot
 ):
     notebook = open_panel_page(FRAME + NO_KEY, MODEL_ARRIVES)
+    page.set_viewport_size({"width": 350, "height": 900})
     panel = notebook.run(0).locator(".nbc")
+    expect(panel.get_by_role("button", name="Use key")).to_be_in_viewport()
+    expect(panel.locator(".nbc-empty-title")).to_be_in_viewport()
+    page.set_viewport_size({"width": 1280, "height": 900})
     offer = panel.get_by_role("button", name="Describe orders (1,204 x 1)")
     expect(panel.locator(".nbc-start-problem")).to_be_visible()
     expect(offer).to_be_hidden()
@@ -144,6 +149,11 @@ def test_a_failed_turn_is_tried_again_by_a_click(open_panel_page: OpenPanelPage)
     expect(panel.locator(".nbc-assistant")).to_have_text("Hello.")
     expect(failed).to_have_count(0)
     expect(panel.locator(".nbc-user")).to_have_count(1)
+    say(panel, "Still?")
+    expect(failed.get_by_role("button", name="Try again")).to_be_visible()
+    say(panel, "And now?")
+    expect(panel.locator(".nbc-assistant").last).to_have_text("Yes.")
+    expect(failed.get_by_role("button")).to_be_hidden()  # it's not about this message
     is_idle(panel)
 
 

@@ -622,7 +622,7 @@ class MemoryValue:
 
 @dataclass(frozen=True, slots=True)
 class MemoryView(Answer):
-    """The summary of the first `covered` messages, its values and the facts.
+    """The summary of what is before the position `covered`, its values and the facts.
 
     Values of facts have the position of their message in `data-position`. `kept`
     messages follow word for word.

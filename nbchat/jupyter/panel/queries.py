@@ -31,6 +31,7 @@ from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.live_variables import is_fit, type_name
 from nbchat.conversation.search import LONGEST_QUERY, excerpt
 from nbchat.conversation.session import Session, cost_rows
+from nbchat.conversation.turns import count_messages
 from nbchat.conversation.values import Value, ValueIndex, values
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel import protocol
@@ -536,7 +537,7 @@ def memory_view(agent: Agent) -> protocol.MemoryView:
         ),
         facts=_memory_html(record),
         covered=record.stop,
-        kept=len(session.transcript) - record.stop,
+        kept=count_messages(session.transcript[record.stop :]),
     )
 
 

@@ -113,7 +113,7 @@ function segment(name, tokens, whole) {
 function partRows(held) {
   const { total, window: limit } = held;
   const whole = Math.max(limit ?? total, 1);
-  const head = tableHead(["Part", "Tokens", limit ? "Share of the window" : "Share"]);
+  const head = tableHead(["Part", "Tokens", limit ? "Of window" : "Share"]);
   /** @param {[string, number]} part */
   const rowOf = ([name, tokens]) => partRow(name, tokens, whole);
   const sum = tableRow(["Used", count(total), share(total, whole)]);

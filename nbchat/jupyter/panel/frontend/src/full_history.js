@@ -20,7 +20,7 @@ export class HistoryView extends Dialog {
   /** @param {ChatPanel} panel */
   constructor(panel) {
     const note = ": all messages, including those the model no longer sees";
-    super(panel, { title: "Full history", className: "nbc-history", note });
+    super(panel, { title: "History", className: "nbc-history", note });
     const typing = { type: "search", placeholder: "Search for words", "data-first": "" };
     this.search = tag("input", "", { ...typing, "aria-label": "Search the history" });
     this.earlier = button("nbc-earlier", "Earlier", "Show earlier messages");

@@ -56,7 +56,8 @@ export class MemoryDialog extends Dialog {
     const unfound = linkValues(story, values);
     const follow = kept === 1 ? "follows" : "follow";
     const rest = kept ? ` ${plural(kept, "newer message")} ${follow} word for word.` : "";
-    const about = tag("p", "nbc-memory-about", {}, `The model reads this instead of the first ${plural(covered, "message")}.${rest}`);
+    const replaced = this.panel.state.summary?.messages ?? covered; // as its line counts them
+    const about = tag("p", "nbc-memory-about", {}, `The model reads this instead of the first ${plural(replaced, "message")}.${rest}`);
     const found = unfound === 1 ? "value in this text isn't" : "values in this text aren't";
     const hint = unfound ? ` ${count(unfound)} ${found} in any message. Check before you rely on it.` : "";
     this.seen.replaceChildren(about, story);

@@ -20,7 +20,7 @@ export class Start {
     /** @type {HTMLElement | null} */
     this.reason = null; // why the model cannot answer
     this.box = tag("div", "nbc-start");
-    panel.parts.empty.append(this.box);
+    panel.parts.empty.firstElementChild?.after(this.box);
   }
 
   draw() {
@@ -46,7 +46,7 @@ export class Start {
    */
   place(isEmpty) {
     const { empty, content, status } = this.panel.parts;
-    if (isEmpty && this.box.parentElement !== empty) empty.append(this.box);
+    if (isEmpty && this.box.parentElement !== empty) empty.firstElementChild?.after(this.box);
     if (!isEmpty && this.box.parentElement !== content) content.insertBefore(this.box, status);
     this.box.hidden = !isEmpty && !this.panel.state.problem;
   }

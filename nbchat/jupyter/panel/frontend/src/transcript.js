@@ -287,7 +287,7 @@ export class Transcript {
   keepAtBottom() {
     const { scroller } = this.panel.parts;
     this.isPinned &&= !this.isGoingUp;
-    if (this.isPinned) {
+    if (this.isPinned && !this.isEmpty) {
       scroller.scrollTop = scroller.scrollHeight;
       this.showBeginning();
       this.keepApprovalInSight();
