@@ -1,6 +1,6 @@
 // Approval of tool calls: the buttons on a call's card
 
-import { all, boxOf, button, count, isComposing, on, pressedIn, setDisabled, tag } from "./dom.js";
+import { all, boxOf, button, count, focusQuietly, isComposing, on, pressedIn, setDisabled, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { ChatPanel } from "./panel.js" */
@@ -233,6 +233,6 @@ function scrollPage(scroller, line) {
  * @param {HTMLElement} card
  */
 function closeDecision(card) {
-  card.querySelector("summary")?.focus({ preventScroll: true });
+  focusQuietly(card.querySelector("summary"));
   setDisabled(card, ".nbc-decision :is(button, input)", true);
 }

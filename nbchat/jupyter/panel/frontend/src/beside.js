@@ -49,7 +49,7 @@ export class Beside {
       const between = /\S$/.test(parts.input.value) ? " " : "";
       parts.input.value += between + text;
     }
-    parts.input.focus();
+    this.panel.focusBox();
     box.onInput();
   }
 

@@ -1,6 +1,6 @@
 // "2 / 3" at a message of which there are several versions, each in a session of its own
 
-import { all, iconButton, newToken, on, pressedIn, tag } from "./dom.js";
+import { all, focusQuietly, iconButton, newToken, on, pressedIn, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { Answer } from "./dialog.js" */
@@ -39,14 +39,14 @@ export class Branches {
     this.token = null;
     if (message.type !== "branch_switches") return;
     this.switches = message.switches;
-    this.panel.parts.log.querySelectorAll(".nbc-switch").forEach((each) => each.remove());
+    all(this.panel.parts.log, ".nbc-switch").forEach((each) => each.remove());
     this.draw();
     this.goBack();
   }
 
   // Earlier messages may have come; the buttons are blocked while a turn runs.
   draw() {
-    const isBlocked = this.panel.isGone || Boolean(this.panel.state.is_busy);
+    const isBlocked = this.panel.isBlocked;
     for (const each of this.switches) {
       const line = this.panel.actions.lineFrom(each.position);
       if (!line) continue;
@@ -101,6 +101,6 @@ export class Branches {
     step.closest(".nbc-line")?.scrollIntoView({ block: "nearest" });
     /** @type {HTMLElement | null | undefined} */
     const other = step.disabled ? step.parentElement?.querySelector("button:enabled") : step;
-    if (document.activeElement === input && !input.value) other?.focus({ preventScroll: true });
+    if (document.activeElement === input && !input.value) focusQuietly(other);
   }
 }

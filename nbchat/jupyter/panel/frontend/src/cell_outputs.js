@@ -2,7 +2,7 @@
 // HTML is read in an inert document, and pictures are drawn and scaled here.
 
 import { drawsElsewhere, isScripted, plotLine } from "./plots.js";
-import { boxOf } from "./dom.js";
+import { all, boxOf } from "./dom.js";
 
 /** @import { Output } from "./notebook.js" */
 /** @import * as Protocol from "../protocol.js" */
@@ -25,7 +25,7 @@ const BARE = /^(<[\w.]+( object)?( at 0x[0-9a-f]+)?>|alt\.\w+\(\.\.\.\))?$/; // 
  * @returns {Protocol.CellOutput[]}
  */
 export function described(outputs, shown) {
-  const drawn = [...(shown?.querySelectorAll(".jp-OutputArea-child") ?? [])];
+  const drawn = all(shown, ".jp-OutputArea-child");
   return bounded(outputs.map((output, place) => read(output, drawn[place])));
 }
 
@@ -56,7 +56,7 @@ function isPlot(data, shown) {
  * @param {Output[]} outputs @param {Element | undefined} shown the cell @param {boolean} isLoading
  */
 export function isDrawing(outputs, shown, isLoading) {
-  const areas = [...(shown?.querySelectorAll(".jp-OutputArea-child") ?? [])];
+  const areas = all(shown, ".jp-OutputArea-child");
   const isDrawn = (/** @type {Element | undefined} */ area) => shapes(area).length > 0;
   if (shown && outputs.some(({ data = {} }) => drawsElsewhere(data)) && !areas.some(isDrawn)) return true;
   return areas.some((area, place) => {
@@ -100,9 +100,9 @@ function unreadable(data) {
  */
 function htmlText(html) {
   const page = new DOMParser().parseFromString(html, "text/html"); // runs and loads nothing
-  for (const each of page.querySelectorAll("script, style, template, noscript")) each.remove();
+  for (const each of all(page, "script, style, template, noscript")) each.remove();
   for (const table of page.querySelectorAll("table")) table.replaceWith(`\n${rows(table)}\n`);
-  for (const block of page.querySelectorAll("p, div, li, br, h1, h2, h3, h4, pre")) block.after("\n");
+  for (const block of all(page, "p, div, li, br, h1, h2, h3, h4, pre")) block.after("\n");
   return (page.body.textContent ?? "").replace(/[ \t]*\n\s*/g, "\n").trim();
 }
 
@@ -217,7 +217,7 @@ function onWhite(width, height) {
  * @returns {(HTMLCanvasElement | SVGSVGElement)[]}
  */
 function shapes(root) {
-  const found = [...(root?.querySelectorAll("*") ?? [])].flatMap((each) => {
+  const found = all(root, "*").flatMap((each) => {
     const isOutermost = each instanceof SVGSVGElement && !each.parentElement?.closest("svg");
     if (each instanceof HTMLCanvasElement || isOutermost) return [each];
     return each.shadowRoot ? shapes(each.shadowRoot) : [];

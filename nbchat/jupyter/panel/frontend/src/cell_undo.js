@@ -3,7 +3,7 @@
 /** @import { NotebookCells, Output } from "./notebook.js" */
 /** @import * as Protocol from "../protocol.js" */
 
-import { button } from "./dom.js";
+import { all, button } from "./dom.js";
 import { attachmentsOf } from "./notebook.js";
 
 const OUTPUT_CHARACTERS = 100_000; // of a cell's text outputs
@@ -102,7 +102,7 @@ function isPicture({ data = {} }) {
 export function addUndo(line) {
   if (!line.matches(".nbc-cells")) return;
   if ("undo" in line.dataset) line.querySelector(".nbc-cells-note")?.before(button("nbc-undo-cells", UNDO, UNDO_HELP), " ");
-  line.querySelectorAll("details[data-cell]").forEach((each) => {
+  all(line, "details[data-cell]").forEach((each) => {
     const name = "added" in /** @type {HTMLElement} */ (each).dataset ? "Delete anyway" : "Restore anyway";
     each.append(button("nbc-undo-cells", name, "Your own edits to this cell are lost. The notebook's undo brings them back."));
   });

@@ -1,6 +1,6 @@
 // A dialog over the panel; the rest is inert while it is open
 
-import { all, button, isComposing, newToken, on, onSubmit, tag } from "./dom.js";
+import { all, button, focusQuietly, isComposing, newToken, on, onSubmit, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { ChatPanel } from "./panel.js" */
@@ -48,9 +48,8 @@ export class Dialog {
     return !this.overlay.hidden;
   }
 
-  // Nothing can be asked for while an answer is written, or without a kernel.
   get isBlocked() {
-    return this.panel.isGone || Boolean(this.panel.state.is_busy);
+    return this.panel.isBlocked;
   }
 
   /** @param {string} text */
@@ -65,7 +64,7 @@ export class Dialog {
     this.setOpen(true);
     this.draw();
     const first = /** @type {HTMLElement | null} */ (this.box.querySelector("[data-first]"));
-    (first ?? this.box).focus({ preventScroll: true });
+    focusQuietly(first ?? this.box);
     this.overlay.scrollIntoView({ block: "nearest" });
   }
 

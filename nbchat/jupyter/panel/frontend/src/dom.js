@@ -73,12 +73,12 @@ export function setText(element, text) {
 
 /**
  * @template {HTMLElement} [Found=HTMLElement]
- * @param {ParentNode} root
+ * @param {ParentNode | null | undefined} root none has no elements
  * @param {string} selector
  * @returns {Found[]}
  */
 export function all(root, selector) {
-  return [.../** @type {NodeListOf<Found>} */ (root.querySelectorAll(selector))];
+  return root ? [.../** @type {NodeListOf<Found>} */ (root.querySelectorAll(selector))] : [];
 }
 
 /** @param {ParentNode} root @param {string} selector @param {boolean | undefined} isDisabled */
@@ -133,6 +133,13 @@ export function tag(name, className = "", attributes = {}, ...children) {
 /** @param {string} value @param {string} text */
 export function option(value, text) {
   return tag("option", "", { value }, text);
+}
+
+/** Focus an element without moving what is read.
+ * @param {HTMLElement | SVGElement | null | undefined} element
+ */
+export function focusQuietly(element) {
+  element?.focus({ preventScroll: true });
 }
 
 /** @param {Element} element */

@@ -57,7 +57,7 @@ export class KeyReplacement {
   /** @param {Event} event */
   clicked(event) {
     const { panel } = this;
-    if (panel.isGone || panel.state.is_busy) return;
+    if (panel.isBlocked) return;
     const sent = pressedIn(event, ".nbc-send-key");
     if (sent) panel.send({ type: "send_key", token: this.newToken(sent.parentElement) });
     const replaced = pressedIn(event, ".nbc-replace-key");

@@ -1,7 +1,7 @@
 // The memory, to check: what the model sees now, beside all that was said
 
 import { Dialog } from "./dialog.js";
-import { all, button, count, fromHtml, on, plural, pressedIn, tag } from "./dom.js";
+import { all, button, count, focusQuietly, fromHtml, on, plural, pressedIn, region, tag } from "./dom.js";
 import { historyRow } from "./full_history.js";
 
 /** @import * as Protocol from "../protocol.js" */
@@ -15,9 +15,8 @@ export class MemoryDialog extends Dialog {
   /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "What the model remembers", className: "nbc-memory" });
-    const scrolling = { tabindex: "0", role: "region" };
-    this.seen = tag("div", "nbc-memory-side", { ...scrolling, "aria-label": "What the model sees now" });
-    this.said = tag("div", "nbc-memory-side", { ...scrolling, "aria-label": "All messages" });
+    this.seen = tag("div", "nbc-memory-side", region("What the model sees now"));
+    this.said = tag("div", "nbc-memory-side", region("All messages"));
     this.content.append(this.seen, this.said);
     on(this.seen, "click", (event) => {
       const source = pressedIn(event, ".nbc-source");
@@ -80,8 +79,8 @@ export class MemoryDialog extends Dialog {
     const row = rows.find((each) => each.dataset.position === String(this.position));
     this.said.scrollTop = row ? row.offsetTop - this.said.offsetTop - 24 : this.said.scrollHeight;
     row?.classList.add("nbc-found");
-    row?.querySelectorAll("details").forEach((each) => (each.open = true));
-    row?.focus({ preventScroll: true });
+    for (const each of all(row, "details")) each.toggleAttribute("open", true);
+    focusQuietly(row);
   }
 }
 

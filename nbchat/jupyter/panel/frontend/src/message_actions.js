@@ -361,7 +361,7 @@ export class Editing {
   submit() {
     const { panel, position } = this;
     const text = panel.parts.input.value;
-    if (!text.trim() || panel.isGone || panel.state.is_busy) return;
+    if (!text.trim() || panel.isBlocked) return;
     const previews = panel.attached.keys();
     this.show(null, this.draft);
     panel.focusBox();

@@ -1,6 +1,8 @@
 // The notebook around the panel: the cell the user was in before, and code inserted as
 // cells. The notebook's own undo reverts everything.
 
+import { all, focusQuietly } from "./dom.js";
+
 /** @import { ChatPanel } from "./panel.js" */
 
 // What is used of JupyterLab's objects
@@ -179,7 +181,7 @@ export class NotebookCells {
     if (!own || !isHere || !isRunHere || !document.hasFocus()) return;
     requestAnimationFrame(() => {
       form.scrollIntoView({ block: "nearest" });
-      if (!input.disabled) input.focus({ preventScroll: true });
+      if (!input.disabled) focusQuietly(input);
     });
   }
 
@@ -259,7 +261,7 @@ export class NotebookCells {
    * @param {number} index
    */
   elementOf(index) {
-    const drawn = /** @type {HTMLElement[]} */ ([...(this.element?.querySelectorAll(".jp-Cell") ?? [])]);
+    const drawn = all(this.element, ".jp-Cell");
     const place = (/** @type {HTMLElement} */ cell, /** @type {number} */ at) => Number(cell.dataset.windowedListIndex ?? at);
     return drawn.find((cell, at) => place(cell, at) === index);
   }
@@ -363,9 +365,9 @@ function levelOf(cell) {
 
 /** @param {Element} cell */
 export function indexOf(cell) {
-  const all = [...(cell.parentElement?.querySelectorAll(":scope > .jp-Cell") ?? [])];
+  const cells = all(cell.parentElement, ":scope > .jp-Cell");
   const { windowedListIndex } = /** @type {HTMLElement} */ (cell).dataset;
-  return Number(windowedListIndex ?? all.indexOf(cell));
+  return Number(windowedListIndex ?? cells.indexOf(/** @type {HTMLElement} */ (cell)));
 }
 
 /** @param {CodeCell} cell @param {Kernel} kernel @param {string} cellId @param {((future: Future) => void)} [ask] */

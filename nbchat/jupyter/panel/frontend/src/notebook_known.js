@@ -27,7 +27,7 @@ export class KnownDialog extends Dialog {
     this.footer.append(this.off, this.agree, done);
     on(done, "click", () => this.close());
     on(this.agree, "click", () => this.ask({ agrees: true }));
-    on(this.off, "click", () => this.turnOff());
+    on(this.off, "click", () => this.leave("/set notebook_context off"));
     on(this.parts, "change", () => this.ask({ left_out: this.leftOut() }));
   }
 
@@ -46,10 +46,6 @@ export class KnownDialog extends Dialog {
     /** @type {HTMLInputElement[]} */
     const boxes = all(this.parts, "input");
     return boxes.filter((each) => !each.checked).map((each) => each.name);
-  }
-
-  turnOff() {
-    this.leave("/set notebook_context off");
   }
 
   /** @param {Answer} message */

@@ -11,7 +11,7 @@ import { CompactDialog } from "./compact_dialog.js";
 import { Completer } from "./completion.js";
 import { ContextDialog } from "./context_usage.js";
 import { Dialog, isReachable } from "./dialog.js";
-import { fromHtml, iconButton, newToken, on, plural, pressedIn, setText, tag } from "./dom.js";
+import { focusQuietly, fromHtml, iconButton, newToken, on, plural, pressedIn, setText, tag } from "./dom.js";
 import { HistoryView } from "./full_history.js";
 import { drawMeter, drawModel } from "./header.js";
 import { Box } from "./input_box.js";
@@ -166,6 +166,11 @@ class Panel {
     return this.link.isGone;
   }
 
+  // Nothing can be asked for while an answer is written, or without a kernel.
+  get isBlocked() {
+    return this.isGone || Boolean(this.state.is_busy);
+  }
+
   /** @param {Protocol.KernelToView} message */
   receive(message) {
     this.keepFocus(() => this.take(message));
@@ -265,7 +270,7 @@ class Panel {
     const { activeElement: focused } = document;
     if (!hadFocus || (root.contains(focused) && isReachable(focused))) return;
     const dialog = this.dialogs.find((each) => each.isOpen);
-    (dialog?.box ?? (input.disabled ? scroller : input)).focus({ preventScroll: true });
+    focusQuietly(dialog?.box ?? (input.disabled ? scroller : input));
   }
 
   applyLook() {
@@ -453,7 +458,7 @@ class Panel {
    * @param {string} text
    */
   command(text) {
-    if (this.isGone || this.state.is_busy) return;
+    if (this.isBlocked) return;
     this.say(text);
     this.focusBox();
   }
@@ -497,11 +502,11 @@ class Panel {
       this.focusBox();
     } else if (asked?.matches(".nbc-compact-view")) {
       this.compactDialog.open(asked);
-    } else if (asked && !this.state.is_busy && !this.isGone) {
+    } else if (asked && !this.isBlocked) {
       this.compact({ focus: "", keep: null });
     }
     const isRetry = pressedIn(event, ".nbc-retry");
-    if (isRetry && !this.state.is_busy && !this.isGone) this.compact(this.compaction);
+    if (isRetry && !this.isBlocked) this.compact(this.compaction);
   }
 
   /** Show Stop from the first moment; the kernel's own state follows.

@@ -1,7 +1,7 @@
 // Notices about a cell that runs for the model: a line above the box says what it waits for
 // or that it does not stop; the card of its call has what it asks with input().
 
-import { button, on, onSubmit, primary, tag } from "./dom.js";
+import { button, focusQuietly, on, onSubmit, primary, tag } from "./dom.js";
 
 /** @import { Kernel } from "./notebook.js" */
 /** @import { ChatPanel } from "./panel.js" */
@@ -62,7 +62,7 @@ export class RunNotice {
     });
     this.question = form;
     this.panel.draw();
-    if (!this.panel.parts.input.value) input.focus({ preventScroll: true });
+    if (!this.panel.parts.input.value) focusQuietly(input);
   }
 
   endQuestion() {

@@ -104,7 +104,7 @@ export class SessionsDialog extends Dialog {
    * @param {HTMLElement} row
    */
   name(row) {
-    for (const other of this.list.querySelectorAll("li")) if (other !== row) this.unname(other);
+    for (const other of all(this.list, "li")) if (other !== row) this.unname(other);
     const title = titleOf(row);
     const field = tag("input", "nbc-session-name", { type: "text", "aria-label": "Title", maxlength: "200" });
     field.value = title;
@@ -122,7 +122,7 @@ export class SessionsDialog extends Dialog {
   unname(row) {
     if (!row.matches(".nbc-is-renaming")) return;
     row.classList.remove("nbc-is-renaming");
-    row.querySelectorAll(".nbc-session-name, .nbc-session-naming").forEach((each) => each.remove());
+    all(row, ".nbc-session-name, .nbc-session-naming").forEach((each) => each.remove());
     /** @type {HTMLElement | null} */
     const opener = row.querySelector("[data-step=rename]");
     opener?.focus();

@@ -4,7 +4,7 @@ import { addUndo } from "./cell_undo.js";
 import { addDecision } from "./approvals.js";
 import { finishBlocks } from "./code_blocks.js";
 import { addProposalButtons, addRetryButton } from "./compact_dialog.js";
-import { all, boxOf, fromHtml, newToken, on, pressedIn, tag } from "./dom.js";
+import { all, boxOf, focusQuietly, fromHtml, newToken, on, pressedIn, tag } from "./dom.js";
 import { RETRY_MILLISECONDS } from "./kernel_connection.js";
 import { addRest } from "./long_text.js";
 import { linkSources } from "./memory.js";
@@ -120,7 +120,7 @@ export class Transcript {
   redraw(known, fresh) {
     const hadFocus = known.contains(document.activeElement);
     known.replaceWith(fresh);
-    if (hadFocus) (fresh.querySelector("summary") ?? this.panel.parts.scroller).focus({ preventScroll: true });
+    if (hadFocus) focusQuietly(fresh.querySelector("summary") ?? this.panel.parts.scroller);
   }
 
   /** What /undo and the like have changed may be out of sight.
@@ -187,7 +187,7 @@ export class Transcript {
   dropItem(key) {
     const { scroller } = this.panel.parts;
     const gone = this.items.get(key);
-    if (gone?.contains(document.activeElement)) scroller.focus({ preventScroll: true });
+    if (gone?.contains(document.activeElement)) focusQuietly(scroller);
     gone?.remove();
     this.panel.actions.forget(key);
     this.items.delete(key);
