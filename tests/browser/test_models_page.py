@@ -158,6 +158,8 @@ def test_what_is_wrong_with_a_server_or_a_name_is_one_line_and_nothing_is_lost(
     notebook.page.set_viewport_size({"width": 350, "height": 700})
     name.scroll_into_view_if_needed()
     screenshot("models-narrow")
+    trial = models.get_by_label("Trial model").get_by_role("button").first
+    assert trial.bounding_box()["width"] > 100  # not one letter below the other
 
 
 def test_a_corrected_key_is_used_after_one_click_and_a_typed_one_replaces_it(
