@@ -151,6 +151,7 @@ ELSEWHERE = {
     "python3 -m venv": "test_main.py runs the demo, and .ci/run the tests, as written",
     "jupyter labextension ": "browser/test_beside.py uses it in JupyterLab",
     ".venv/bin/jupyter": "test_notebooks.py compares what it writes",
+    "NBCHAT_TEST_NOTEBOOK_7=1 .venv/bin/pytest": "browser/labkit.py reads the variable",
 }
 """Commands that other tests run, by how they begin."""
 
