@@ -238,29 +238,29 @@ for n in range(3): display(Pillow.fromarray(np.random.randint(0, 255, (900, 800,
 
 
 @pytest.mark.slow
-def test_a_model_works_in_a_notebook_of_210_cells_and_15_megabytes_of_plots(
+def test_a_model_works_in_a_notebook_of_300_cells_and_15_megabytes_of_plots(
     open_shared_notebook: Callable[..., Notebook],
 ) -> None:
     plots = [PLOTS] * 3
-    others = [f"value_{n} = {n}" for n in range(205)]
+    others = [f"value_{n} = {n}" for n in range(295)]
     model = Model(open_shared_notebook(MODEL, *plots, *others, "print(value_7)"))
     for n in range(1, 4):
         model.notebook.run(n)
     size = f"() => JSON.stringify({SHARED}.cells.map(each => each.toJSON())).length"
     assert model.page.evaluate(size) > 15_000_000
     outline = model.do("read_notebook")
-    assert outline.startswith("210 cells\n")
+    assert outline.startswith("300 cells\n")
     assert outline.endswith("[more from first=201 on]")
-    found = model.do("read_notebook", search="value_203")
-    assert found.endswith(f"208 {model.id(207)[:8]} code: value_203 = 203")
+    found = model.do("read_notebook", search="value_293")
+    assert found.endswith(f"298 {model.id(297)[:8]} code: value_293 = 293")
     scrolled = """() => [...document.querySelectorAll('.jp-NotebookPanel *')]
         .filter(each => !each.closest('.nbc')).map(each => each.scrollTop)"""
     place = model.page.evaluate(scrolled)
     told = model.edit(
-        "replace", cell=model.id(207), old="= 203", source="= 204", run=True
+        "replace", cell=model.id(297), old="= 293", source="= 294", run=True
     )
     assert [*filter(None, model.page.evaluate(scrolled))] == [*filter(None, place)]
-    place = f"cell 208 of 210, id {model.id(207)[:8]}"
+    place = f"cell 298 of 300, id {model.id(297)[:8]}"
     assert told == f"changed {place}\n{place}\nno output"
     assert "[picture 3 of 3]" in model.do("read_notebook", cells=[model.id(1)])
     assert "[picture 3 of 3]" in model.run(1)
