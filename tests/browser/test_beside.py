@@ -114,12 +114,9 @@ def say(panel: Locator, text: str) -> None:
 
 
 def test_the_icon_opens_the_chat_of_the_notebook_whose_cells_it_brings_and_changes(
-    open_shared_notebook: OpenNotebook,
-    icon: Locator,
-    side: Locator,
-    screenshot: Screenshot,
+    open_notebook: OpenNotebook, icon: Locator, side: Locator, screenshot: Screenshot
 ) -> None:
-    notebook = open_shared_notebook(SCRIPTED, "1 / 0", "{}['key']", "a = 5\na")
+    notebook = open_notebook(SCRIPTED, "1 / 0", "{}['key']", "a = 5\na")
     page = notebook.page
     for index in (0, 1, 2, 3):
         notebook.run(index)

@@ -117,39 +117,25 @@ def test_a_notebook_without_its_kernel_says_in_a_line_what_the_panel_was(
 ) -> None:
     notebook = open_notebook(scripted("says('The answer.')"))
     panel = panel_of(notebook)
-    shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
-    line = shown.get_by_text(FALLBACK_TEXT)
+    line = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)").get_by_text(
+        FALLBACK_TEXT
+    )
     expect(line).to_be_attached()
     expect(line).to_be_hidden()
     say(panel, "The question?")
     is_idle(panel)
-    file = notebook.lab.root / notebook.name
-    notebook.save_with_widgets()
-    with_widgets = file.read_bytes()
-    assert b"widget-state" in with_widgets
-    assert b"ChatUI()" in with_widgets
-    assert b"The question?" not in with_widgets
-    assert b"The answer." not in with_widgets.replace(b"says('The answer.')", b"")
     notebook.save()
     for start in (True, False):
         notebook.close()
         page.evaluate(REOPEN, [notebook.name, start])
         expect(line).to_be_visible()
-        told = shown.locator(".jp-OutputArea").inner_text()
+        shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea")
+        told = shown.inner_text()
         assert "%load_ext nbchat\n%chat" in told
         assert "model not found" not in told
         assert "Loading" not in told
         assert "The " not in told  # neither question nor answer
     screenshot("closed")
-    notebook.close()
-    file.write_bytes(with_widgets)
-    page.evaluate(REOPEN, [notebook.name, True])
-    restored = shown.locator(".jp-OutputArea")
-    told = "This chat is closed. Run this cell again to go on."
-    expect(restored.get_by_role("alert")).to_have_text(told)
-    for text in ("busy", "The answer.", "The question?"):
-        expect(restored).not_to_contain_text(text)
-    screenshot("restored")
 
 
 def test_after_a_restart_a_click_reopens_the_chat_with_what_was_typed(
@@ -174,6 +160,30 @@ def test_after_a_restart_a_click_reopens_the_chat_with_what_was_typed(
     expect(box).to_have_value("half a question")
     say(panel, "And?")
     expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("I see.")
+
+
+def test_a_notebook_saved_with_its_widgets_says_that_the_kernel_is_gone(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(scripted("says('The answer.')"))
+    panel = panel_of(notebook)
+    say(panel, "The question?")
+    is_idle(panel)
+    notebook.save_with_widgets()
+    saved = (notebook.lab.root / notebook.name).read_bytes()
+    assert b"widget-state" in saved
+    assert b"ChatUI()" in saved
+    assert b"The question?" not in saved
+    assert b"The answer." not in saved.replace(b"says('The answer.')", b"")
+    notebook.close()
+    page.evaluate(REOPEN, [notebook.name, True])
+    shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea")
+    told = "This chat is closed. Run this cell again to go on."
+    expect(shown.get_by_role("alert")).to_have_text(told)
+    expect(shown).not_to_contain_text("busy")
+    expect(shown).not_to_contain_text("The answer.")
+    expect(shown).not_to_contain_text("The question?")
+    screenshot("restored")
 
 
 def test_a_chat_never_changes_the_notebook_it_is_in(
