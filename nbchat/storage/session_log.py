@@ -102,7 +102,7 @@ def _change(record: Compaction) -> str:
         case "undone":
             return f"Undone: {done.lower()}"
         case _:
-            suffix = ", degraded" if record.status == "degraded" else ""
+            suffix = ", without a model" if record.status == "degraded" else ""
             return f"{done} (saved ~{saved:,} tokens){suffix}"
 
 
@@ -113,12 +113,14 @@ def _size(tokens: int, window: int | None) -> str:
 
 
 def _statistics(figures: Monitoring) -> str:
+    shares = (
+        f" ({figures.degraded} without a model, {figures.failed} failed; "
+        f"{figures.success_share:.0%} successful)"
+    )
+    was_tried = figures.compactions + figures.failed
     lines = [
         "## Monitoring",
-        (
-            f"- Compactions: {figures.compactions} ({figures.degraded} degraded, "
-            f"{figures.failed} failed; {figures.success_share:.0%} successful)"
-        ),
+        f"- Compactions: {figures.compactions}{shares if was_tried else ''}",
         f"- Tool outputs shortened: {figures.outputs_shortened}",
         f"- Tokens saved: {figures.tokens_saved:,}",
         (

@@ -661,7 +661,7 @@ def test_monitoring_sums_up_what_was_made_saved_and_paid():
     asked = [count(each) for each in summary_requests(agent)]
     assert figures.cost.input_tokens == sum(asked)
     log = session_log(agent.session)
-    assert "- Compactions: 2 (0 degraded, 0 failed; 100% successful)" in log
+    assert "- Compactions: 2 (0 without a model, 0 failed; 100% successful)" in log
     assert "- Tool outputs shortened: 1" in log
 
 

@@ -40,7 +40,7 @@ def test_a_change_is_listed_with_before_after_and_savings():
     assert f"- Pre-summarization: {before:,} / 8,000 ({before / 8_000:.1%})" in log
     assert f"- Post-summarization: {after:,} / 8,000 ({after / 8_000:.1%})" in log
     assert f"- Savings: {before - after:,} tokens" in log
-    assert "- Compactions: 1 (0 degraded, 0 failed; 100% successful)" in log
+    assert "- Compactions: 1 (0 without a model, 0 failed; 100% successful)" in log
 
 
 def test_failures_and_undone_changes_are_listed():
@@ -59,6 +59,7 @@ def test_without_a_window_sizes_are_tokens():
 
 def test_a_session_without_changes_has_statistics_of_zero():
     log = session_log(Session([("user", "hi")]))
+    assert "- Compactions: 0\n" in log
     assert "- Tokens saved: 0" in log
     assert monitoring(Session()).success_share == 1.0
 
