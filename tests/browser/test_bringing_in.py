@@ -256,6 +256,9 @@ def test_a_key_goes_without_its_value_unless_its_author_insists(
     expect(field).to_have_value("See @!api_key")
     expect(chips(panel)).to_contain_text(["@!api_key"])
     expect(anyway).to_have_count(0)
+    expect(panel.get_by_role("region", name="What @!api_key sends")).to_contain_text(
+        "sk-never-shown"
+    )  # before it is shown Enter sends nothing
     field.press("Enter")
     answers(panel, 2)
     assert "str of length 14\nsk-never-shown\n-\nSee @!" in notebook.run(2).inner_text()
