@@ -84,6 +84,9 @@ DEFAULT_WORKERS = 8
 
 FAILURES_SHOWN = 5
 
+COLUMNS_NAMED = 10
+"""Columns of a frame that an error names."""
+
 AHEAD = 2
 """Rows that are handed out for each worker: one runs, one waits."""
 
@@ -199,7 +202,7 @@ def _check(make_agent: MakeAgent, output: Any, store: object, **counts: int) -> 
             f"make_agent can't be {make_agent!r}. Use a function or an Agent."
         )
     if isinstance(store, str):
-        raise ConfigError("store can't be a text. Use Store(URL).")
+        raise ConfigError("store can't be text. Use Store(URL).")
     output_type(output)  # raises ConfigError
 
 
@@ -213,8 +216,11 @@ def _checked_rows(rows: Iterable[Any], *fields: Part) -> Iterable[Any]:
     columns = column_names(rows)
     for field in fields if columns else ():
         if isinstance(field, str) and field not in columns:
-            known = ", ".join(columns)
-            raise ConfigError(f"No column named {field!r}. Choose one of {known}.")
+            known = ", ".join(columns[:COLUMNS_NAMED])
+            more = ", and others" if len(columns) > COLUMNS_NAMED else ""
+            raise ConfigError(
+                f"No column named {field!r}. Choose one of {known}{more}."
+            )
     return rows
 
 

@@ -144,7 +144,7 @@ def _part(item: Any, field: Part, part: str) -> tuple[Any, str]:
             found = item[field] if isinstance(item, Mapping) else getattr(item, field)
     except Exception as error:  # noqa: BLE001  # a user's function, or a field
         if isinstance(field, str) and isinstance(error, KeyError | AttributeError):
-            return None, f"This row has no {field}, which is its {part}."
+            return None, f"This row has no {field} to use as its {part}."
         return None, f"No {part} for this row: {error_line(error)}"
     return found, f"The {part} of this row is empty." if is_missing(found) else ""
 

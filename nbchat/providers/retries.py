@@ -509,8 +509,8 @@ def stream_with_retries(
 ) -> ReplyStream:
     """Stream a reply; retry passing failures after a visible wait.
 
-    Where the reply is `live`, only while no text of it has arrived. Else nobody reads
-    it as it arrives, as a summary: its deltas are held back until it is whole, and a
+    Where the reply is `live`, only while no text of it has arrived. A reply that isn't,
+    such as a summary, is read only once it's whole: its deltas are held back, and a
     broken stream is asked for again. Full jitter (AWS Architecture Blog, "Exponential
     Backoff And Jitter"); a server's Retry-After of up to a minute is honoured, a longer
     one is an error at once.

@@ -222,11 +222,11 @@ def test_functions_of_a_notebook_go_to_other_processes():
     ("row", "error"),
     [
         ({"id": "E", "text": "explode"}, "RequestRefused: no such model"),
-        ({"id": "E"}, "This row has no text, which is its prompt."),
+        ({"id": "E"}, "This row has no text to use as its prompt."),
         ({"id": "E", "text": 3}, "The prompt of this row is int, not text."),
         ({"id": "E", "text": float("nan")}, "The prompt of this row is empty."),
         ({"id": "T0001", "text": "x"}, "The key T0001 occurs twice."),
-        (3, "This row has no id, which is its key."),
+        (3, "This row has no id to use as its key."),
         ({"id": float("nan"), "text": "x"}, "The key of this row is empty."),
     ],
 )
@@ -250,7 +250,7 @@ def test_a_row_without_a_prompt_is_never_asked_however_often_it_is_tried(store):
     run.retry_failed().wait()
     assert list(run.table()["error"]) == [
         "",
-        "This row has no text, which is its prompt.",
+        "This row has no text to use as its prompt.",
     ]
     assert run.counts.failed == 1
 
@@ -553,7 +553,7 @@ def test_a_maker_that_makes_no_agent_is_an_error_of_the_call():
     [
         ({"workers": 0}, "workers can't be 0. Use at least 1."),
         ({"samples": "two"}, "samples can't be 'two'. Use at least 1."),
-        ({"store": "sqlite:///t.db"}, "store can't be a text. Use Store"),
+        ({"store": "sqlite:///t.db"}, "store can't be text. Use Store"),
         ({"budget": 5}, r"budget can't be 5. Use Budget\(tokens"),
     ],
 )
