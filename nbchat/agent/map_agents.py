@@ -272,6 +272,7 @@ class MapRun:
         self._later = LaterRows()
         self._refusal = ""
         """Reason why no row can work, or why the first ones failed."""
+        self._is_refused_at_once = False
         self._probe_end = 0.0
         self._deaths = 0
         self._thread: threading.Thread | None = None
@@ -375,7 +376,7 @@ class MapRun:
         self._results.find([""])
         self.resume()
         self._control.began.wait(PROBE_SECONDS)
-        if self._refusal:
+        if self._is_refused_at_once:
             self.wait()
             raise ConfigError(self._refusal)
         return self
@@ -399,6 +400,7 @@ class MapRun:
         """Continue after a stop; does nothing while rows are being worked on."""
         if not self.is_running:
             self._control.stop.clear()
+            self._is_refused_at_once = False
             if self._refusal:
                 self.problem = self._refusal = ""
                 self._newest_failures.clear()
@@ -730,6 +732,7 @@ class MapRun:
             )
         else:
             return False
+        self._is_refused_at_once = not self._control.began.is_set()
         self.problem = self._refusal = reason
         self._newest_failures.append(result)
         self._withdraw_first()
