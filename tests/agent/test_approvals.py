@@ -95,7 +95,7 @@ def test_an_approved_call_runs_and_a_denied_one_does_not(chat):
     assert first.call.arguments == {"order": "W1"}
     first.approve()
     one.await_call(2).deny()
-    assert one.worker.wait(10)
+    assert one.worker.wait(60)
     assert one.results() == ["W1 refunded", "error: denied by the user"]
     assert one.approvals.waiting == ()
 
@@ -105,7 +105,7 @@ def test_the_model_reads_the_reason_of_a_denial(chat):
     one.worker.submit("refund")
     one.await_call().deny(" it was paid back already ")
     one.await_call(2).deny()
-    assert one.worker.wait(10)
+    assert one.worker.wait(60)
     assert one.results() == [
         "error: denied by the user: it was paid back already",
         "error: denied by the user",
@@ -126,11 +126,11 @@ def test_approving_a_turn_holds_for_its_tools_group_until_the_answer(chat):
     one.agent.tools = (replace(as_tool(refund), group="money"), void)
     one.worker.submit("both")
     one.await_call().approve(turn=True)
-    assert one.worker.wait(10)
+    assert one.worker.wait(60)
     assert one.results() == ["W1 refunded", "W2 refunded"]
     one.worker.submit("and the third")
     one.await_call(2).deny()
-    assert one.worker.wait(10)
+    assert one.worker.wait(60)
 
 
 def test_always_approves_calls_of_the_same_effect_alone(chat):
@@ -151,7 +151,7 @@ def test_always_approves_calls_of_the_same_effect_alone(chat):
     waiting = one.await_call(2)
     assert waiting.call.arguments["text"] == "c"
     waiting.deny()
-    assert one.worker.wait(10)
+    assert one.worker.wait(60)
 
 
 def test_only_true_permits_calls_without_a_person(chat):
@@ -162,14 +162,14 @@ def test_only_true_permits_calls_without_a_person(chat):
     one.worker.submit("refund both")
     assert one.await_call().call.arguments == {"order": "W2"}
     one.await_call().deny()
-    assert one.worker.wait(10)
+    assert one.worker.wait(60)
     assert one.results()[0] == "W1 refunded"
 
 
 def test_free_tools_run_without_asking(chat):
     one = chat(calls("look_up", order="W1"), says("late"))
     one.worker.submit("where is W1?")
-    assert one.worker.wait(10)
+    assert one.worker.wait(60)
     assert one.results() == ["W1 is late"]
     assert one.told == []
 
@@ -184,12 +184,12 @@ def test_always_holds_for_one_tool_and_until_another_session(chat):
     )
     one.worker.submit("refund both")
     one.await_call().approve(always=True)
-    assert one.worker.wait(10)
+    assert one.worker.wait(60)
     assert one.results() == ["W1 refunded", "W2 refunded"]
     one.worker.submit("/new")
     one.worker.submit("refund the third")
     one.await_call(2).deny()
-    assert one.worker.wait(10)
+    assert one.worker.wait(60)
     assert one.results() == ["error: denied by the user"]
 
 
@@ -198,7 +198,7 @@ def test_approving_once_does_not_approve_later_calls(chat):
     one.worker.submit("refund both")
     one.await_call().approve()
     one.await_call(2).approve()
-    assert one.worker.wait(10)
+    assert one.worker.wait(60)
     assert len(one.results()) == 2
 
 
@@ -207,12 +207,12 @@ def test_stop_ends_a_turn_that_waits_for_an_answer_and_the_next_turn_works(chat)
     one.worker.submit("refund it")
     one.await_call()
     one.worker.stop()
-    assert one.worker.wait(10)
+    assert one.worker.wait(60)
     assert one.results() == ["error: stopped before it ran"]
     ends = [e.stop_reason for e in one.events if isinstance(e, TurnFinished)]
     assert ends == ["stopped"]
     one.worker.submit("leave it")
-    assert one.worker.wait(10)
+    assert one.worker.wait(60)
     assert one.agent.session.last_answer == "as you like"
 
 
@@ -232,7 +232,7 @@ def test_an_answer_to_a_call_that_does_not_wait_is_refused(chat):
     with pytest.raises(NbchatError, match="No tool call with the ticket 'other'"):
         one.approvals.approve("other")
     call.deny()
-    assert one.worker.wait(10)
+    assert one.worker.wait(60)
     with pytest.raises(NbchatError, match="is waiting for approval"):
         call.approve()
 
@@ -248,9 +248,9 @@ def test_a_headless_agent_waits_for_another_thread():
     approvals._listener = lambda waiting: asked.set()
     turn = threading.Thread(target=agent.ask, args=("refund it",))
     turn.start()
-    assert asked.wait(10)
+    assert asked.wait(60)
     approvals.waiting[0].approve()
-    turn.join(10)
+    turn.join(60)
     assert agent.session.last_answer == "done"
 
 
@@ -267,7 +267,7 @@ def test_a_message_that_is_refused_leaves_the_stop_to_the_turn_that_runs(chat):
         one.agent.ask("hello")
     stop.set()
     one.approvals.wake()
-    turn.join(10)
+    turn.join(60)
     assert ended[-1] == TurnFinished("stopped", 1)
     assert one.results() == ["error: stopped before it ran"]
 
@@ -282,7 +282,7 @@ def test_another_function_that_approves_is_left_alone():
     worker = ChatRunner(lambda: agent, events.append)
     assert worker.approvals.current is None
     worker.submit("refund it")
-    assert worker.wait(10)
+    assert worker.wait(60)
     assert worker.approvals.current is None
     assert any(isinstance(event, AgentReady) for event in events)
     worker.close()
@@ -301,7 +301,7 @@ def test_the_id_of_a_waiting_call_is_not_accepted(chat):
             "approve() or deny() of an item of Approvals.waiting."
         )
     one.approvals.approve(waiting.ticket)
-    assert one.worker.wait(10)
+    assert one.worker.wait(60)
     assert one.results() == ["W1 refunded"]
 
 
@@ -320,12 +320,12 @@ def test_two_waiting_calls_with_one_id_are_decided_separately():
     ]
     for each in asking:
         each.start()
-    assert both.wait(10)
+    assert both.wait(60)
     one, other = approvals.waiting
     one.approve()
     other.deny()
     for each in asking:
-        each.join(10)
+        each.join(60)
     assert sorted(answers) == [False, True]
 
 

@@ -1164,7 +1164,7 @@ def test_a_row_that_was_stopped_after_a_call_goes_on_without_calling_again(store
     began = threading.Event()
     closed, run = closing_desk(store, ["a slow answer of many words", "done"], began)
     run.resume()
-    assert began.wait(10)
+    assert began.wait(60)
     assert run.stop().wait().state == "stopped"
     assert list(run.resume().table()["value"]) == ["done"]
     assert closed == ["T1"]

@@ -190,7 +190,7 @@ def test_a_client_that_hangs_up_ends_the_request_to_the_model(manner: Manner):
                 if manner == "stream":
                     next(reply.iter_text())
                 assert model.began.wait(30)
-            assert model.left.wait(9)
+            assert model.left.wait(20)
     assert not agents[0].is_answering
 
 

@@ -114,7 +114,7 @@ def test_always_holds_for_the_function_and_the_agent_not_for_the_name():
         was_asked = bool(approvals.waiting)
         for each in approvals.waiting:
             each.approve(always=always)
-        turn.join(10)
+        turn.join(60)
         return was_asked
 
     session = Session()
@@ -149,7 +149,7 @@ def test_a_users_tool_named_recall_is_asked_for():
     while not approvals.waiting:
         turn.join(0.005)
     approvals.waiting[0].deny()
-    turn.join(10)
+    turn.join(60)
     assert heard == ["recall"]
     assert results(agent) == ["error: denied by the user"]
 

@@ -96,7 +96,7 @@ def said(recorder: Recorder, role: str) -> list[str]:
 def test_a_submitted_turn_runs_on_the_thread_and_ends_idle(start: Start) -> None:
     runner, recorder = start(says("hello"))
     runner.submit("hi")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert said(recorder, "assistant") == ["hello"]
     assert recorder.events[0] == QueueChanged(("hi",))
     assert recorder.events[-2:] == [TurnFinished("end_turn", 1), Idle()]
@@ -123,7 +123,7 @@ def test_messages_during_a_turn_are_queued_and_answered_in_order(
     runner.submit("2")
     runner.submit("3")
     assert runner.is_busy
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert QueueChanged(("2", "3")) in recorder.events
     assert recorder.all(TurnStarted) == [TurnStarted(text) for text in "123"]
     assert said(recorder, "assistant") == ["a b c", "two", "three"]
@@ -135,13 +135,13 @@ def test_stop_keeps_the_partial_answer_and_returns_the_queue(start: Start) -> No
     recorder.await_event(TextDelta)
     runner.submit("2")
     runner.stop()
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert recorder.all(Stopping) == [Stopping()]
     assert recorder.all(MessagesReturned) == [MessagesReturned(("2",))]
     assert recorder.all(TurnFinished)[-1].stop_reason == "stopped"  # type: ignore[union-attr]
     assert runner.agent.session.transcript[-1].is_incomplete
     runner.submit("again")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert said(recorder, "assistant")[-1] == "fine"
 
 
@@ -157,7 +157,7 @@ def test_a_queued_message_is_taken_back_if_it_still_is_the_one(start: Start) -> 
     assert recorder.all(QueueChanged)[-1] == QueueChanged(("3",))
     assert recorder.all(MessagesReturned) == [MessagesReturned(("4",))]
     runner.stop()
-    assert runner.wait(10)
+    assert runner.wait(60)
 
 
 def test_stopping_a_message_before_the_thread_wakes_leaves_the_chat_idle(
@@ -165,13 +165,13 @@ def test_stopping_a_message_before_the_thread_wakes_leaves_the_chat_idle(
 ) -> None:
     runner, recorder = start(says("hello"))
     runner.submit("1")
-    assert runner.wait(10)
+    assert runner.wait(60)
     with runner._changed:  # the thread cannot wake in between
         runner.submit("2")
         runner.stop()
     assert recorder.events[-3:] == [MessagesReturned(("2",)), QueueChanged(()), Idle()]
     runner.submit("3")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert said(recorder, "user") == ["1", "3"]
 
 
@@ -198,7 +198,7 @@ def test_warming_up_builds_the_agent_once(start: Start) -> None:
     recorder.await_event(AgentReady)
     runner.warm_up()
     runner.submit("hi")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert len(recorder.all(AgentReady)) == 1
 
 
@@ -216,11 +216,11 @@ def test_a_failed_build_is_reported_and_tried_again() -> None:
 
     runner = ChatRunner(build, recorder)
     runner.submit("hi")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert recorder.all(TurnFailed) == [TurnFailed("no key; set one")]
     assert recorder.all(MessagesReturned) == [MessagesReturned(("hi",))]
     runner.submit("hi")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert said(recorder, "assistant") == ["now it works"]
     runner.close()
 
@@ -235,7 +235,7 @@ def test_no_error_ends_the_thread(
     runner, recorder = start(explodes, lambda _: sys.exit(3), says("still here"))
     for text in ("1", "2", "3"):
         runner.submit(text)
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert recorder.all(TurnFailed) == [
         TurnFailed("ZeroDivisionError: boom"),
         TurnFailed("SystemExit: 3"),
@@ -254,7 +254,7 @@ def test_a_broken_listener_does_not_break_the_conversation(
 
     runner = ChatRunner(lambda: agent, broken)
     runner.submit("hi")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert agent.session.last_answer == "hello"
     assert "no view" in caplog.text
     runner.close()
@@ -265,7 +265,7 @@ def test_an_action_runs_after_the_queued_messages(start: Start) -> None:
     runner, recorder = start(says("hello " * 300), story)
     runner.submit("hi")
     runner.submit_action("/compact greetings", lambda agent, stop: agent.compact())
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert TurnStarted("/compact greetings") in recorder.events
     assert len(recorder.all(Compacted)) == 1
 
@@ -273,11 +273,11 @@ def test_an_action_runs_after_the_queued_messages(start: Start) -> None:
 def test_a_compaction_can_be_stopped(start: Start) -> None:
     runner, recorder = start(says("hello " * 300), SLOW)
     runner.submit("hi")
-    assert runner.wait(10)
+    assert runner.wait(60)
     runner.submit_action("/compact", lambda agent, stop: agent.compact(stop=stop))
     recorder.await_event(CompactionStarted)
     runner.stop()
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert recorder.all(Compacted) == []
     assert [each.reason for each in recorder.all(CompactionFailed)] == ["Stopped."]
     assert runner.agent.session.history == runner.agent.session.transcript
@@ -290,7 +290,7 @@ def test_messages_with_a_slash_are_commands(start: Start) -> None:
     runner, recorder = start(says("an answer"), commands=commands)
     runner.submit("/undo")
     runner.submit("not /undo")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert recorder.all(CommandReplied) == [CommandReplied("ran /undo")]
     assert recorder.all(CompactionSkipped) == [CompactionSkipped("nothing to do")]
     assert said(recorder, "assistant") == ["an answer"]
@@ -303,7 +303,7 @@ def test_a_command_that_changes_the_session_sends_the_agent_again(start: Start) 
 
     runner, recorder = start(commands=commands)
     runner.submit("/new")
-    assert runner.wait(10)
+    assert runner.wait(60)
     kinds = [type(event) for event in recorder.events]
     assert kinds.count(AgentReady) == 2
     assert kinds.index(CommandReplied) > kinds.index(TurnStarted) + 1
@@ -317,14 +317,14 @@ def test_refresh_sends_the_agent_and_can_replace_it(start: Start) -> None:
     runner.refresh(other)
     assert recorder.events == [AgentReady(other)]
     runner.submit("hi")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert other.session.last_answer == "from another"
 
 
 def test_a_command_may_reply_nothing(start: Start) -> None:
     runner, recorder = start(commands=lambda _agent, _line, _stop: [])
     runner.submit("/quiet")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert recorder.all(CommandReplied) == []
 
 
@@ -336,7 +336,7 @@ def test_a_refused_command_is_returned(start: Start) -> None:
     runner, recorder = start(says("hello"), commands=refuses)
     runner.submit("/compct all of it")
     runner.submit("hi")
-    assert runner.wait(10)
+    assert runner.wait(60)
     (refused,) = recorder.all(Refused)
     assert str(refused.error) == "unknown command: /compct all of it"
     assert recorder.all(MessagesReturned) == [MessagesReturned(("/compct all of it",))]
@@ -349,7 +349,7 @@ def test_a_refused_command_is_returned(start: Start) -> None:
 def test_a_path_or_a_comment_is_a_message(start: Start, text: str) -> None:
     runner, recorder = start(says("an answer"), commands=refuses)
     runner.submit(text)
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert said(recorder, "user") == [text]
     assert recorder.all(TurnFailed) == []
 
@@ -357,7 +357,7 @@ def test_a_path_or_a_comment_is_a_message(start: Start, text: str) -> None:
 def test_without_commands_a_slash_is_just_text(start: Start) -> None:
     runner, recorder = start(says("an answer"))
     runner.submit("/etc/hosts?")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert said(recorder, "user") == ["/etc/hosts?"]
 
 
@@ -373,7 +373,7 @@ def test_a_turn_runs_in_the_context_it_was_submitted_in(start: Start) -> None:
         token = request.set(name)
         runner.submit("hi")
         request.reset(token)
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert seen == ["first click", "second click"]
 
 
@@ -382,7 +382,7 @@ def test_wait_ends_at_its_timeout(start: Start) -> None:
     runner.submit("hi")
     assert not runner.wait(0.05)
     runner.stop()
-    assert runner.wait(10)
+    assert runner.wait(60)
 
 
 def test_tools_run_on_the_runners_thread(start: Start) -> None:
@@ -394,7 +394,7 @@ def test_tools_run_on_the_runners_thread(start: Start) -> None:
     agent = Agent(ScriptedProvider(calls("where"), says("done")), tools=[where])
     runner = ChatRunner(lambda: agent, recorder)
     runner.submit("where?")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert said(recorder, "tool") == ["nbchat-runner"]
     runner.close()
 
@@ -410,7 +410,7 @@ def test_attachments_are_loaded_when_the_message_leaves_the_queue(
     runner.submit(
         "2", lambda: looked.append(said(recorder, "assistant")[-1]) or [brought]
     )
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert looked == ["a b c"]
     assert said(recorder, "user") == ["1", "The variable x", "2"]
 
@@ -424,7 +424,7 @@ def test_a_message_with_a_missing_attachment_is_returned(
     runner, recorder = start(says("hello"))
     runner.submit("see @file:x", missing)
     runner.submit("hi")
-    assert runner.wait(10)
+    assert runner.wait(60)
     (refused,) = recorder.all(Refused)
     assert str(refused.error) == "@file:x: there is no such file"
     assert recorder.all(MessagesReturned) == [MessagesReturned(("see @file:x",))]
@@ -448,7 +448,7 @@ def test_a_message_waits_while_a_cell_runs_the_agent(
     runner, recorder, turn = behind_a_cell(start)
     assert recorder.events[-1] == QueueChanged(("from the panel",))
     list(turn)
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert recorder.all(TurnFailed) == []
     said_in_all = [entry.content for entry in runner.agent.session.transcript]
     assert said_in_all == ["from a cell", "one", "from the panel", "two"]
@@ -460,13 +460,13 @@ def test_stop_returns_a_message_that_waits_for_code_running_the_agent(
 ) -> None:
     runner, recorder, turn = behind_a_cell(start)
     runner.stop()
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert recorder.all(MessagesReturned) == [MessagesReturned(("from the panel",))]
     assert recorder.all(TurnStarted) == []
     list(turn)
     assert runner.agent.session.last_answer == "one"
     runner.submit("again")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert said(recorder, "assistant") == ["two"]
 
 
@@ -481,7 +481,7 @@ def test_a_message_is_returned_if_a_cell_runs_the_agent_first(
         return []
 
     runner.submit("from the panel", slow)
-    assert runner.wait(10)
+    assert runner.wait(60)
     (refused,) = recorder.all(Refused)
     assert "already answering" in str(refused.error)
     assert recorder.all(MessagesReturned) == [MessagesReturned(("from the panel",))]
@@ -508,7 +508,7 @@ def test_the_listener_gets_the_turn_of_a_cell_and_a_message_waits_for_it(
     assert runner.is_busy
     assert not runner.wait(0.3)
     assert [type(event) for event in turn][-1] is TurnFinished
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert recorder.all(TurnStarted) == [
         TurnStarted("from a cell"),
         TurnStarted("from the panel"),
@@ -536,7 +536,7 @@ def test_a_cell_is_refused_while_a_message_is_answered_and_disturbs_nothing(
     recorder.await_event(TextDelta)
     with pytest.raises(NbchatError, match="already answering"):
         list(runner.run_message("from a cell"))
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert recorder.all(TurnStarted) == [TurnStarted("from the panel")]
     assert recorder.all(Idle) == [Idle()]
     assert recorder.all(MessagesReturned) == []
@@ -575,7 +575,7 @@ def test_another_listener_gets_the_agent_and_all_events_from_then_on(
     later = Recorder()
     runner.listen(later)
     runner.submit("hi")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert later.events[0] == AgentReady(runner.agent)
     assert said(later, "assistant") == ["one"]
     assert said(recorder, "assistant") == []
@@ -603,10 +603,10 @@ def test_a_provider_is_warmed_up_once_and_errors_cost_no_message(
     runner = ChatRunner(lambda: Agent(provider), recorder)
     runner.warm_up()
     recorder.await_event(AgentReady)
-    assert runner.wait(10)
+    assert runner.wait(60)
     runner.warm_up()
     runner.submit("hi")
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert provider.warmed == ["nbchat-runner"]
     assert said(recorder, "assistant") == ["hello"]
     assert recorder.all(TurnFailed) == []
@@ -618,7 +618,7 @@ def test_a_queued_message_needs_no_warm_up() -> None:
     runner = ChatRunner(lambda: Agent(provider), recorder)
     runner.submit("hi")
     runner.warm_up()
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert provider.warmed == []
     runner.close()
 
@@ -631,7 +631,7 @@ class HeldStart(ScriptedProvider):
         self.may_end = threading.Event()
 
     def warm_up(self) -> None:
-        assert self.may_end.wait(10)
+        assert self.may_end.wait(60)
 
 
 def test_a_runner_warms_up_until_something_is_said() -> None:
@@ -643,6 +643,6 @@ def test_a_runner_warms_up_until_something_is_said() -> None:
     runner.submit("hi")
     assert not runner.is_warming_up
     provider.may_end.set()
-    assert runner.wait(10)
+    assert runner.wait(60)
     assert not runner.is_warming_up
     runner.close()

@@ -61,7 +61,7 @@ class Chat:
         self.stops: list[object] = []
         self.socket = ControlSocket({"stop": self.stops.append}, "chat")
         self.socket._open("kernel")
-        assert self.socket._has_started.wait(10)
+        assert self.socket._has_started.wait(60)
 
     @property
     def listener(self) -> socket.socket:
@@ -219,7 +219,7 @@ def test_a_request_that_was_read_is_not_ended_by_later_connections(either):
 
     def slow(_asked: object) -> None:
         begun.set()
-        assert may_end.wait(20)
+        assert may_end.wait(60)
 
     either.socket._actions = {"stop": slow}
     failed: list[Exception] = []
@@ -232,12 +232,12 @@ def test_a_request_that_was_read_is_not_ended_by_later_connections(either):
 
     asking = threading.Thread(target=ask)
     asking.start()
-    assert begun.wait(20)
+    assert begun.wait(60)
     with ExitStack() as hanging:
         for _ in range(MOST_CONNECTIONS + 10):
             hanging.enter_context(either.connect())
         may_end.set()
-        asking.join(20)
+        asking.join(60)
     assert failed == []
 
 

@@ -508,7 +508,7 @@ def test_the_command_ends_when_its_client_leaves_while_the_model_is_silent(tmp_p
         assert await asyncio.to_thread(model.began.wait, 60)
         await heard.wait()  # the beginning of an answer, over stdin and stdout
         process.stdin.close()
-        assert await asyncio.to_thread(model.left.wait, 8)  # it gives up after 10 s
+        assert await asyncio.to_thread(model.left.wait, 20)  # it gives up after 30 s
         await process.wait()
         turn.cancel()
         await asyncio.gather(turn, return_exceptions=True)

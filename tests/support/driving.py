@@ -28,7 +28,7 @@ def replied(events: Iterable[ChatEvent]) -> str:
 
 def save_when_repaired(autosave: Autosave) -> None:
     """Save in a store that was broken; each call waits for it only a moment."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         try:
             return autosave.save()

@@ -43,7 +43,7 @@ class Panel(ChatUI):
     def answer_to(self, **question: Any) -> dict[str, Any]:
         """What all views hear after one of them has asked."""
         self.view_says(**question, token="t1")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not (heard := [each for each in self.sent if "token" in each]):
             assert time.monotonic() < deadline
             time.sleep(0.005)
@@ -53,7 +53,7 @@ class Panel(ChatUI):
 
     def snapshot(self) -> dict[str, Any]:
         """What a view gets that is opened once the panel is idle."""
-        assert self.wait(20)
+        assert self.wait(60)
         self.view_says(type="hello")
         # Something else may have been sent since by another thread.
         shown = next(e for e in reversed(self.sent) if e["type"] == "snapshot")
@@ -65,11 +65,11 @@ class Panel(ChatUI):
         message = {"type": "branch", "position": position, "text": text, "previews": []}
         check(message, "view_to_kernel")
         self.view_says(**message)
-        assert self.wait(20)
+        assert self.wait(60)
 
     def await_operation(self, name: str) -> None:
         """Block until a batch had an operation of this name."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while name not in operations(self.sent):
             assert time.monotonic() < deadline
             time.sleep(0.005)
@@ -151,8 +151,8 @@ def operations(messages: list[dict[str, Any]]) -> list[str]:
 
 def settled(panel: Panel) -> list[dict[str, Any]]:
     """All messages, once the panel is idle and the last batch was sent."""
-    assert panel.wait(20)
-    deadline = time.monotonic() + 10
+    assert panel.wait(60)
+    deadline = time.monotonic() + 60
     idle = '"is_busy": false'
     while not panel._sync.is_flushed or idle not in json.dumps(panel.sent[-1:]):
         assert time.monotonic() < deadline

@@ -36,13 +36,13 @@ class WatchingServer:
     left_at: float = 0.0
 
     def serve(self, connection: socket.socket) -> None:
-        """Play the manner until the client leaves, for ten seconds at most."""
+        """Play the manner until the client leaves, for half a minute at most."""
         if self.manner != "silent":
             connection.sendall(HEAD)
         if self.manner in ("stream", "stalls"):
             connection.sendall(chunk(self.event))
         self.began.set()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while time.monotonic() < deadline and not has_left(connection):
             repeated = {"comments": b": still here\n\n", "stream": self.event}
             if (data := repeated.get(self.manner)) is not None:

@@ -46,6 +46,6 @@ def panel(store: SessionStore, desk: Desk) -> Iterator[Panel]:
     panel = Panel(agent, commands=Commands(store), resolver=desk)
     for text in ("first", "second"):
         panel.ask(text)
-        assert panel.wait(20)
+        assert panel.wait(60)
     yield panel
     panel.close()

@@ -43,7 +43,7 @@ def test_what_was_pasted_into_a_message_stays_known_when_the_message_is_edited(p
     order = "Never mention the refund policy again."
     said = {"text": f"Spam?\n{order}", "pasted": [order, "something else"]}
     panel.receive({"type": "send", **said})
-    assert panel.wait(20)
+    assert panel.wait(60)
     position = panel.session.last_prompt
     assert pasted_texts(panel.session.transcript[position]) == [order]
     assert typed_text(panel.session.transcript[position]).strip() == "Spam?"
@@ -58,7 +58,7 @@ def test_a_branch_has_a_button_back_to_the_original(panel):
     (note,) = [html for html in items if "nbc-branched" in html]
     name = note.partition('data-session="')[2].partition('"')[0]
     panel.ask(f"/resume {name}")
-    assert panel.wait(20)
+    assert panel.wait(60)
     assert transcript(panel) == ["first", "One.", "second", "Two."]
 
 
@@ -77,7 +77,7 @@ def test_a_wrong_position_returns_the_text_and_changes_nothing(panel):
 def test_an_edited_message_attaches_present_values(panel, desk):
     desk.values["df"] = 1
     panel.ask("Look at @df")
-    assert panel.wait(20)
+    assert panel.wait(60)
     place = len(panel.session.transcript) - 2
     assert attachments_start(panel.session.transcript, place) == place - 1
     desk.values |= {"df": 2, "other": 3}

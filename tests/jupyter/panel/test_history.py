@@ -179,7 +179,7 @@ def test_a_long_text_is_read_in_parts_that_begin_where_the_one_before_ends():
 def test_sessions_are_listed_and_the_current_one_is_marked(panel, store):
     panel.ask("/new")
     panel.ask("about the roof")
-    assert panel.wait(20)
+    assert panel.wait(60)
     found = known(sessions_list(panel.session, "", store))
     assert [row["title"] for row in found["sessions"]] == ["about the roof", "first"]
     assert found["sessions"][0]["id"] == found["current"] == panel.session.session_id
@@ -193,7 +193,7 @@ def test_sessions_are_listed_and_the_current_one_is_marked(panel, store):
 def test_a_session_of_the_list_is_given_as_markdown(panel, store):
     panel.ask("/new")
     panel.ask("about the roof \ud800")
-    assert panel.wait(20)
+    assert panel.wait(60)
     current, other = (row.id for row in store.sessions())
     text = known(session_text(panel.session, current, store))["text"]
     assert "about the roof \ufffd" in text

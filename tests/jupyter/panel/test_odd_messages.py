@@ -56,9 +56,9 @@ def test_no_message_of_a_view_can_break_the_panel(messages: list[dict[Any, Any]]
         for message in (*messages, *messages):  # twice: nothing has to come once
             panel.receive(message)
         panel.stop()
-        assert panel.wait(20)
+        assert panel.wait(60)
         panel.ask("Are you there?")
-        assert panel.wait(20)
+        assert panel.wait(60)
         assert panel.session.last_answer == "Still here."
     finally:
         panel.close()

@@ -165,7 +165,7 @@ def test_queries_for_chips_previews_and_completions_are_answered(panel: Panel) -
 @pytest.mark.parametrize("keys", [[], ["", "x"], ["0" * 32]])
 def test_a_message_attaches_what_it_mentions(panel: Panel, keys: object) -> None:
     panel.receive({"type": "send", "text": "Is @price right?", "previews": keys})
-    assert panel.wait(10)
+    assert panel.wait(60)
     assert [user_text(entry) for entry in panel.agent.provider.requests[0].history] == [
         "The variable price\n\nint 7",
         "Is @price right?",
@@ -176,7 +176,7 @@ def test_a_message_is_sent_with_the_values_that_were_previewed(panel: Panel) -> 
     (chip,) = answer_of(panel, type="mentions", text="@price")["chips"]
     panel._previews._resolver.values["price"] = 8  # noqa: PD011
     panel.receive({"type": "send", "text": "@price", "previews": [chip["key"]]})
-    assert panel.wait(10)
+    assert panel.wait(60)
     assert panel.session.transcript[0].arguments["data"] == "int 7"
 
 
@@ -187,7 +187,7 @@ def test_nothing_is_attached_from_pasted_text_and_a_chip_says_so(panel: Panel) -
     assert [(each["mention"], each["key"]) for each in chips] == [("@price", "")]
     assert "pasted text" in chips[0]["problem"]
     panel.receive({"type": "send", "text": text, "pasted": [mail]})
-    assert panel.wait(10)
+    assert panel.wait(60)
     assert [user_text(each) for each in panel.agent.provider.requests[0].history] == [
         text
     ]
@@ -202,7 +202,7 @@ def test_what_a_person_types_is_attached_beside_a_pasted_text(panel: Panel) -> N
 
 def test_ask_attaches_what_the_text_mentions(panel: Panel) -> None:
     panel.ask("Is @price right?")
-    assert panel.wait(10)
+    assert panel.wait(60)
     assert panel.session.transcript[0].content == "The variable price"
 
 
