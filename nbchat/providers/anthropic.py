@@ -8,8 +8,6 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any, ClassVar, Literal
 
-import anthropic
-
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
@@ -97,8 +95,7 @@ class AnthropicProvider(SdkProvider):
     """A model of Anthropic."""
 
     usual_service: ClassVar[Service] = ANTHROPIC
-    sdk_error = anthropic.AnthropicError
-    connections = anthropic.DefaultHttpxClient
+    sdk: ClassVar[tuple[str, str]] = ("anthropic", "AnthropicError")
     warm_up_events = SHORT_ANSWER
     speaks_messages = True
     thinking_of = "anthropic"
@@ -109,13 +106,13 @@ class AnthropicProvider(SdkProvider):
     }
 
     def _new_client(self, **given: Any) -> Any:
-        key = self._credentials()
+        key, sdk = self._credentials(), self._sdk
         given["base_url"] = self.endpoint.url
         match self.kind:
             case "azure":
-                return anthropic.AnthropicFoundry(api_key=key, **given)
+                return sdk.AnthropicFoundry(api_key=key, **given)
             case "bedrock":
-                return anthropic.AnthropicBedrockMantle(api_key=key or None, **given)
+                return sdk.AnthropicBedrockMantle(api_key=key or None, **given)
             case "vertex":
                 places = {
                     option: value
@@ -123,8 +120,8 @@ class AnthropicProvider(SdkProvider):
                     if (value := os.environ.get(set_variable(variables)))
                 }
                 given |= places
-                return anthropic.AnthropicVertex(access_token=key or None, **given)
-        return anthropic.Anthropic(api_key=key, **given)
+                return sdk.AnthropicVertex(access_token=key or None, **given)
+        return sdk.Anthropic(api_key=key, **given)
 
     @property
     def format(self) -> WireFormat:
@@ -220,6 +217,8 @@ def body_format(request: Request) -> Json:
     """
     if request.output_schema is None:
         return {}
+    import anthropic  # noqa: PLC0415  # a second, see SdkProvider
+
     schema = dict(request.output_schema)
     with suppress(ValueError):  # a schema that the API will refuse
         schema = anthropic.transform_schema(schema)

@@ -1,14 +1,13 @@
 """Connect to a model by its name.
 
-The module of a provider, and with it its SDK, is imported when it is first connected.
+The module of a provider is imported when it is first connected, and its SDK for its
+first request, or the warm-up before that.
 """
 
-import gc
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Unpack
@@ -117,24 +116,8 @@ def _provider_class(service: Service, base_url: str) -> Callable[..., Provider]:
         api = CHAT
     module, name = api
     found: Callable[..., Provider]
-    with _without_collections():
-        found = getattr(import_module(f"nbchat.providers.{module}"), name)
+    found = getattr(import_module(f"nbchat.providers.{module}"), name)
     return found
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Pause the garbage collector while an SDK is imported.
-
-    The many objects of its types all stay, so that a quarter of the time is saved.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class Listing(threading.Thread):

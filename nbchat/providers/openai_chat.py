@@ -3,15 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from itertools import chain
 from json import dumps, loads
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import httpx2
-import openai
-from openai.providers.bedrock import bedrock
-from openai.providers.vertex import vertex
 
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
@@ -61,25 +59,26 @@ class OpenAIProvider(SdkProvider):
     """
 
     usual_service: ClassVar[Service] = OPENAI
-    sdk_error = openai.OpenAIError
-    connections = openai.DefaultHttpxClient
+    sdk: ClassVar[tuple[str, str]] = ("openai", "OpenAIError")
     warm_up_events = SHORT_ANSWER
     sampling: ClassVar[Mapping[str, str]] = {
         name: name for name in ("temperature", "top_p", "seed", "stop")
     }
 
     def _new_client(self, **given: Any) -> Any:
-        key, url = self._credentials(), self.endpoint.url
+        key, url, sdk = self._credentials(), self.endpoint.url, self._sdk
         match self.kind:
             case "bedrock":
                 token = self._credentials if key else None
-                made = bedrock(base_url=url, token_provider=token)
-                return openai.OpenAI(provider=made, **given)
+                cloud = import_module("openai.providers.bedrock")
+                made = cloud.bedrock(base_url=url, token_provider=token)
+                return sdk.OpenAI(provider=made, **given)
             case "vertex":
                 token = self._credentials if key else None
-                made = vertex(base_url=url, token_provider=token)
-                return openai.OpenAI(provider=made, **given)
-        return openai.OpenAI(api_key=key, base_url=url, **given)
+                cloud = import_module("openai.providers.vertex")
+                made = cloud.vertex(base_url=url, token_provider=token)
+                return sdk.OpenAI(provider=made, **given)
+        return sdk.OpenAI(api_key=key, base_url=url, **given)
 
     @property
     def format(self) -> WireFormat:

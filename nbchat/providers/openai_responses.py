@@ -13,7 +13,6 @@ from itertools import chain
 from typing import ClassVar
 
 import httpx2
-import openai
 
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
@@ -393,8 +392,10 @@ def _json(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _stream_error(error: Json) -> openai.APIError:
+def _stream_error(error: Json) -> Exception:
     """The SDK's error for a failure after HTTP 200."""
+    import openai  # noqa: PLC0415  # a second, see SdkProvider
+
     message = str(error.get("message") or "The response failed.")
     request = httpx2.Request("POST", OPENAI.address)
     return openai.APIError(message, request, body=dict(error))
