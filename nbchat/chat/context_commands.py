@@ -35,6 +35,7 @@ EXCLUDE, INCLUDE = (
     for command in ("/exclude", "/include")
 )
 THRESHOLD = "/threshold needs a number of tokens, such as /threshold 50000."
+PLAN = "/plan takes keep=N or upto=N, such as /plan keep=2000."
 RECALL = "/recall needs words to look for, or the number of a message."
 
 _AMOUNT = re.compile(r"(keep|upto)=(\d{1,9})(?:\s+|$)")
@@ -121,7 +122,9 @@ def _compact(agent: Agent, argument: str, stop: Stop) -> Reply:
 
 
 def _plan(agent: Agent, argument: str, _stop: Stop) -> str:
-    _, keep, upto = _focus_and_amount(argument)
+    other, keep, upto = _focus_and_amount(argument)
+    if other:
+        raise NbchatError(PLAN)
     plan = agent.engine.plan(agent.session, keep=keep, upto=upto)
     if plan.skip:
         return f"Can't compact now. {plan.skip}"

@@ -91,6 +91,7 @@ REFUSED = {
     "/hlep": "No command named /hlep. Did you mean /help?",
     "/xyz": "No command named /xyz. /help lists all commands.",
     "/new a b": "/new takes no arguments.",
+    "/plan xyz": "/plan takes keep=N or upto=N, such as /plan keep=2000.",
     "/resume": "/resume needs the id of a session. /sessions lists them.",
     "/import": "/import needs the id of a session.",
     "/delete": "/delete needs the id of a session.",
