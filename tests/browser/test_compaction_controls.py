@@ -431,10 +431,15 @@ def test_the_notebooks_own_panel_keeps_what_is_set_in_it(
     prompt = dialog.get_by_label("Instructions for summaries", exact=True)
     prompt.fill("Be brief.\nName ids.")
     prompt.press("Enter")
-    expect(dialog.locator(".nbc-dialog-status")).to_contain_text(
-        "Set summary_prompt to"
-    )
+    status = dialog.locator(".nbc-dialog-status")
+    expect(status).to_contain_text("Set Instructions for summaries to")
+    dialog.get_by_label("Search settings").fill("")
+    length.locator("input").fill("0")
+    dialog.get_by_role("button", name="Save").click()
+    expect(length).to_contain_text("Longest answer can't be '0'.")
+    expect(length.locator("input")).to_have_value("0")
     screenshot("own-settings")
     page.keyboard.press("Escape")
+    expect(panel.locator(".nbc-input")).to_have_value("")
     expect(notebook.run(1)).to_contain_text(r"('tiered', 500, 'Be brief.\nName ids.')")
     expect(notebook.run(2)).to_contain_text("set for openai:no-model")

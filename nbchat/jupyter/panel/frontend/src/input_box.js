@@ -155,7 +155,8 @@ export class Box {
    * @param {Omit<Protocol.DraftOperation, "op">} draft
    */
   offerDraft({ text, position }) {
-    const { parts, editing } = this.panel;
+    const { parts, editing, settingsDialog } = this.panel;
+    if (settingsDialog.keeps(text)) return;
     if (position !== undefined) {
       editing.begin(position, text, "");
     } else if (editing.isOn) {

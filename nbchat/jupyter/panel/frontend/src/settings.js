@@ -56,8 +56,8 @@ export class SettingsDialog extends Dialog {
     super(panel, { title: "Settings", className: "nbc-settings" });
     /** @type {Map<string, SettingRow>} */
     this.rows = new Map();
-    /** @type {string[]} */
-    this.saving = []; // names of settings whose answer is still to come
+    /** @type {SettingRow[]} */
+    this.saving = []; // whose answer is still to come
     this.saved = 0; // how many are saved together
     this.scope = tag("select", "nbc-setting-scope", { "aria-label": "Save for" });
     this.save = primary("Save", "Save what you changed", "submit");
@@ -169,7 +169,8 @@ export class SettingsDialog extends Dialog {
   send(row, value, scope) {
     if (this.panel.isGone) return;
     row.accept();
-    this.saving.push(row.name);
+    row.tell("");
+    this.saving.push(row);
     this.saved = this.saving.length;
     this.tell("Saving …");
     this.panel.say(`/set ${row.name} ${value}${scope ? ` for ${scope}` : ""}`);
@@ -180,10 +181,23 @@ export class SettingsDialog extends Dialog {
    */
   see(item) {
     if (!this.isOpen || !this.saving.length || !item.matches(".nbc-note, .nbc-error")) return;
-    this.saving.shift();
-    if (item.matches(".nbc-error")) this.saved = 0;
+    const row = this.saving.shift();
+    const isRefused = item.matches(".nbc-error");
+    const text = (item.textContent ?? "").replace(row?.name ?? "", (name) => labelOf(name));
+    if (isRefused) {
+      row?.refuse(text);
+      item.hidden = true;
+      this.saved = 0;
+    }
     const isAll = !this.saving.length && this.saved > 1;
-    this.tell(isAll ? `${plural(this.saved, "setting")} saved` : item.textContent);
+    this.tell(isRefused ? "Not saved." : isAll ? `${plural(this.saved, "setting")} saved` : text);
+  }
+
+  /** A refused change stays in its field; the message box doesn't get it.
+   * @param {string} text
+   */
+  keeps(text) {
+    return this.isOpen && text.startsWith("/set ");
   }
 }
 
@@ -240,7 +254,9 @@ class SettingRow {
     this.origin = tag("span", "nbc-setting-origin");
     this.help = tag("span", "nbc-setting-help");
     const name = tag("span", "nbc-setting-name", { title: setting.name }, label);
-    const about = tag("div", "nbc-setting-about", {}, name, this.help, this.origin);
+    this.problem = tag("span", "nbc-setting-problem", { role: "status" });
+    on(this.input, "input", () => this.tell(""));
+    const about = tag("div", "nbc-setting-about", {}, name, this.help, this.origin, this.problem);
     this.back = button("nbc-setting-reset", "Reset", "Reset to the default");
     this.back.setAttribute("aria-label", `Reset ${label}`);
     on(this.back, "click", reset);
@@ -257,7 +273,19 @@ class SettingRow {
   }
 
   accept() {
+    this.before = this.known;
     this.known = this.value;
+  }
+
+  /** @param {string} reason */
+  refuse(reason) {
+    this.known = this.before ?? null;
+    this.tell(reason);
+  }
+
+  /** @param {string} problem */
+  tell(problem) {
+    this.problem.textContent = problem;
   }
 
   /** @param {Protocol.SettingInForce} setting */
