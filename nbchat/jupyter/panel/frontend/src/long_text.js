@@ -78,7 +78,7 @@ export function inParts(text) {
   const parts = [];
   for (let start = 0, end = 0; start < text.length; start = end) {
     end = partEnd(text, start);
-    parts.push(tag("div", "nbc-text nbc-part", {}, text.slice(start, end)));
+    parts.push(tag("div", "nbc-text nbc-text-part", {}, text.slice(start, end)));
   }
   return parts;
 }
