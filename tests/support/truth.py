@@ -87,6 +87,11 @@ def top_level(text: str) -> Iterator[int]:
         at += 1
 
 
+_CHANGES = re.compile(
+    r"  # (?:then(?:, last of several:)? |the last of several changes$)"
+)
+
+
 def split(text: str, sign: str, most: int = -1) -> list[str]:
     """Split at a sign outside of quotes and brackets."""
     parts, start = list[str](), 0
@@ -591,6 +596,9 @@ class Judge:
     def _of_definition(
         self, text: str, call: Source, *, is_failed: bool
     ) -> Iterator[str]:
+        text, *changes = _CHANGES.split(text)
+        for change in changes:
+            yield from self._of_change(change or text, call)
         if not are_in_order([text.removesuffix(CUT)], call.code):
             yield "the call does not say this"
         has_run = are_in_order([text.removesuffix(CUT)], call.before_error)
@@ -603,6 +611,12 @@ class Judge:
         same = (e for e in later if e.call.tool_name == call.call.tool_name)
         if name and not is_failed and any(e.sets(name[1]) for e in same):
             yield f"{name[1]} was set again"
+
+    def _of_change(self, change: str, call: Source) -> Iterator[str]:
+        """The newest statement that changes a variable."""
+        since = [each.code for each in self._sources if each.index >= call.index]
+        if not any(are_in_order([change.removesuffix(CUT)], code) for code in since):
+            yield f"no later call says {change!r}"
 
     def _of_columns(self, text: str, result: Source) -> Iterator[str]:
         """Names with types: both stand in one line of the output."""

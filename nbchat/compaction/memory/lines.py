@@ -74,6 +74,8 @@ class Line:
     """By what messages and calls refer to it: ids, variables, columns, paths."""
     weight: int = 0
     """Decides between lines that are equally new and equally used."""
+    beside: tuple[str, ...] = ()
+    """Texts of later lines that change what this one says: they come with it."""
 
     @cached_property
     def plain_names(self) -> tuple[tuple[str, ...], ...]:
@@ -143,19 +145,22 @@ def fitting(
     """The lines that fit a budget, in the order in which they are offered.
 
     Two orders take turns, of what was used last and of what is newest. A line of which
-    the summary states all values comes last.
+    the summary states all values comes last. A line comes with those that change it.
     """
     chosen: set[int] = set()
-    groups: set[str] = set()
+    groups: set[str] = {""}
     left = budget_tokens
+    numbers = {line.text: index for index, line in enumerate(lines)}
     for index in _ranked(lines, uses, summary):
-        line = lines[index]
-        is_new_group = bool(line.group) and line.group not in groups
-        size = count(line.text) + 1 + (count(line.group) + 1 if is_new_group else 0)
-        if size <= left:
+        beside = {numbers[text] for text in lines[index].beside if text in numbers}
+        wanted = {index, *beside} - chosen
+        added = {lines[each].group for each in wanted} - groups
+        texts = [*added, *(lines[each].text for each in wanted)]
+        size = sum(count(text) + 1 for text in texts)
+        if index not in chosen and size <= left:
             left -= size
-            groups.add(line.group)
-            chosen.add(index)
+            groups |= added
+            chosen |= wanted
         elif left < LEAST_LINE:
             break
     return [lines[index] for index in sorted(chosen)]

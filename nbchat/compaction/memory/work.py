@@ -62,6 +62,8 @@ class _Kept:
     first: int
     last: int
     names: tuple[str, ...] = ()
+    is_last: bool = False
+    """True if other statements changed the same before it."""
 
 
 _Table = dict[str, _Kept]
@@ -75,6 +77,8 @@ class _Reading:
     known: frozenset[str] = frozenset()
     """Variables: `df.shape` is not a file if `df` is one."""
     definitions: dict[str, _Kept] = field(default_factory=dict)
+    called: dict[str, _Kept] = field(default_factory=dict)
+    """Variables, and the newest statement that called a method for its effect alone."""
     deleted: list[str] = field(default_factory=list)
     literals: dict[str, str] = field(default_factory=dict)
     """Pieces of the code, and the value that each names."""
@@ -83,6 +87,8 @@ class _Reading:
     shown: list[str] = field(default_factory=list)
     """The content of the output, as far as the code says it."""
     position: int = 0
+    shows_nothing: bool = True
+    """True if the value of the last statement is not shown either."""
 
     def define(self, target: str, statement: Sequence[str], *, changes: bool) -> None:
         """Note the statement that gives a name its value, or changes it."""
@@ -92,7 +98,16 @@ class _Reading:
             return
         facts = (Fact(target, "defined", first, self.position),)
         kept = _Kept(text, facts, self.position, self.position, (target,))
-        self.definitions[_key(target) + CHANGED * changes] = kept
+        if not changes:
+            self.called.pop(_key(target), None)
+            self.definitions.pop(_key(target) + CHANGED, None)
+        _put_last(self.definitions, _key(target) + CHANGED * changes, kept)
+
+    def call(self, variable: str, statement: Sequence[str]) -> None:
+        """Note a statement that is there for its effect on a variable."""
+        text = _cut(" ".join(map(_plain, statement)))
+        kept = _Kept(text, (), self.position, self.position, (variable,))
+        _put_last(self.called, variable, kept)
 
     def add_literal(self, piece: str, value: str = "") -> None:
         """Note a piece of code that names a value."""
@@ -106,6 +121,9 @@ class _Reading:
             self.places.setdefault(place, kind)
 
 
+NO_OUTPUT = "no output"
+"""What the notebook's tools return of a cell that shows nothing."""
+
 CHANGED = " (changed)"
 """Ends the key of a statement that only changes what its target holds already."""
 
@@ -115,6 +133,8 @@ class Work:
 
     def __init__(self) -> None:
         self._defined: _Table = {}
+        self._called: _Table = {}
+        """What may have changed a variable in place since it was defined."""
         self._failed: _Table = {}
         self._answered: _Table = {}
         """Code of answers, by its pieces."""
@@ -128,9 +148,10 @@ class Work:
         """Read what a call's code says, and what its output shows."""
         texts = list(islice(_texts(call.arguments), MOST_TEXTS))
         known = frozenset(map(_root, self._defined))
-        reading = _Reading(known, position=call.position)
-        _read_arguments(texts, reading)
         result = _bounded(call.result)
+        silent = result.rsplit("\n", 1)[-1].strip("() ") in ("", NO_OUTPUT)
+        reading = _Reading(known, position=call.position, shows_nothing=silent)
+        _read_arguments(texts, reading)
         error = _error(result, is_error=call.is_error)
         has_failed = bool(error) or call.has_failed
         if has_failed:
@@ -159,7 +180,7 @@ class Work:
         """The lines of each kind, oldest first."""
         error = [self._error[1]] if self._error else []
         return [
-            *_lines(self._defined.values(), DEFINED, weight=3),
+            *self._definitions(),
             *_lines(self._failed.values(), FAILED, weight=1),
             *_packed(self._unrun(), ANSWERED, weight=1),
             *_lines(self._shown.values(), SHOWN, weight=2),
@@ -187,9 +208,20 @@ class Work:
             self._answered.pop(key, None)
         for key, kept in reading.definitions.items():
             self._defined.pop(key + CHANGED, None)
-            _put(self._defined, key, kept)
+            self._called.pop(key, None)
+            if not key.endswith(CHANGED):
+                self._drop_parts(key)
+            _put_last(self._defined, key, kept)
+        for key, kept in reading.called.items():
+            _put_last(self._called, key, kept)
         for target in reading.deleted:
-            for key in [each for each in self._defined if _is_part(each, target)]:
+            self._drop_parts(target)
+            self._defined.pop(target, None)
+
+    def _drop_parts(self, whole: str) -> None:
+        """Drop the columns and attributes of what is defined again, or deleted."""
+        for key in [each for each in self._defined if _is_part(each, whole)]:
+            if key != whole:
                 del self._defined[key]
 
     def _keep_named(self, reading: _Reading, tool: str) -> None:
@@ -201,6 +233,23 @@ class Work:
             fact = Fact(tool, "literal", piece, at)
             kept = _Kept(piece, (fact,), at, at, (value,))
             _put_again(self._literals, _key(piece), kept)
+
+    def _definitions(self) -> Iterator[Line]:
+        """The definitions; one that states a value, beside what changed it later."""
+        changing: dict[tuple[str, int], list[_Kept]] = defaultdict(list)
+        notes: dict[tuple[str, int], str] = defaultdict(str)
+        for key, kept in self._defined.items():
+            notes[kept.text, kept.first] += _note(key, kept, self._called.get(key))
+            for whole, part in _wholes(key):
+                defined = self._defined.get(whole)
+                if defined is None or kept.first < defined.first:
+                    continue
+                if not part or part in _WORD.findall(defined.text):
+                    changing[defined.text, defined.first].append(kept)
+        for line in _lines(self._defined.values(), DEFINED, weight=3):
+            at = line.text, line.position or 0
+            beside = (each.text + notes[each.text, each.first] for each in changing[at])
+            yield replace(line, text=line.text + notes[at], beside=tuple(beside))
 
     def _unwritten(self, table: _Table) -> Iterator[_Kept]:
         """The part of a definition in the same call that its line does not show."""
@@ -299,6 +348,11 @@ def _put(table: _Table, key: str, kept: _Kept) -> None:
         del table[next(iter(table))]
 
 
+def _put_last(table: _Table, key: str, kept: _Kept) -> None:
+    """Keep a statement in the place of one that stood there before it."""
+    _put(table, key, replace(kept, is_last=kept.is_last or key in table))
+
+
 def _put_again(table: _Table, key: str, kept: _Kept) -> None:
     """Keep where it was said first, too."""
     known = table.get(key)
@@ -316,6 +370,30 @@ def _is_part(key: str, target: str) -> bool:
     return key.startswith(target) and (not rest or rest.startswith(("[", ".", CHANGED)))
 
 
+def _wholes(key: str) -> Iterator[tuple[str, str]]:
+    """What a statement changes, and which name in it; none where it changes all."""
+    if key.endswith(CHANGED):
+        yield key.removesuffix(CHANGED), ""
+    for found in _PART.finditer(key):
+        yield key[: found.start()], found[1]
+
+
+def _note(key: str, defined: _Kept, called: _Kept | None) -> str:
+    """What a definition's line says of changes: that it is one of several, or a call.
+
+    A call is noted where the definition states a value: it writes out a list or a
+    mapping, or says a name that the call says.
+    """
+    if key.endswith(CHANGED):
+        return "  # the last of several changes" * defined.is_last
+    if called is None:
+        return ""
+    again = {*_NAME.findall(called.text)} & {*_NAME.findall(defined.text)}
+    if again <= {*defined.names} and not _WRITTEN_OUT.search(defined.text):
+        return ""
+    return f"  # then{', last of several:' * called.is_last} {called.text}"
+
+
 def _key(target: str) -> str:
     return target.replace('"', "'")
 
@@ -325,6 +403,11 @@ def _root(target: str) -> str:
     return _ROOT.match(target)[0]  # type: ignore[index]
 
 
+_NAME = re.compile(r"[^\W\d]\w*")
+_WORD = re.compile(r"\w+")
+_PART = re.compile(r"[\[.]\W*(\w+)")
+_WRITTEN_OUT = re.compile(r"[=(]\s?[\[{]")
+"""Where a list, a set or a mapping begins in a statement, and no index."""
 _ROOT = re.compile(r"\w*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
@@ -530,9 +613,12 @@ class _Python:
         self._encoded: dict[int, bytes] = {}
         self._reading = reading
         self._is_file = is_file
+        self._shown: ast.stmt | None = None
+        """The statement whose value is shown."""
 
     def read(self, tree: ast.Module) -> None:
         """Read the definitions, then the values that are named."""
+        self._shown = None if self._reading.shows_nothing else tree.body[-1]
         for outer in tree.body:
             for statement in _statements([outer]):
                 if isinstance(statement, _Function):
@@ -557,6 +643,7 @@ class _Python:
             for target in targets.keys() & seen.keys():
                 changes = targets[target] and seen[target]
                 end = statement.end_lineno or statement.lineno
+                self._reading.definitions.pop(_key(target) + CHANGED, None)
                 self._define([target], statement, end, changes=changes)
             seen |= targets
 
@@ -571,9 +658,25 @@ class _Python:
                 self._define(self._targets(targets), statement, statement.lineno)
             case ast.Delete():
                 self._reading.deleted += map(_key, self._targets(statement.targets))
+                self._read_effect(statement, statement.targets)
+            case ast.Expr(value=ast.Call(func=ast.Attribute() as method)):
+                if statement is not self._shown:
+                    self._read_effect(statement, [method])
         for node in _own_expressions(statement):
             if isinstance(node, ast.NamedExpr):
                 self._define([node.target.id], node, node.end_lineno or node.lineno)
+
+    def _read_effect(self, statement: ast.stmt, parts: Iterable[ast.expr]) -> None:
+        """Read a statement whose value is thrown away: it is there for its effect."""
+        for part in parts:
+            variable = part
+            while isinstance(variable, ast.Attribute | ast.Subscript):
+                variable = variable.value
+            name = _name(variable)
+            if name in self._reading.known or name in self._reading.definitions:
+                end = statement.end_lineno or statement.lineno
+                lines = self._lines[statement.lineno - 1 : end][:LINE_LENGTH]
+                self._reading.call(name, [line[:LONGEST_ROW] for line in lines])
 
     def _read_assignment(self, statement: _Targeted, end: int) -> None:
         for target, changes in self._changes(statement):

@@ -8,8 +8,9 @@ import pytest
 from cpu_time import CpuTime
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import every
 
-from nbchat.compaction.memory.lines import Call, Line
+from nbchat.compaction.memory.lines import Call, Line, Uses, fitting
 from nbchat.compaction.memory.work import (
     ANSWERED,
     DEFINED,
@@ -106,8 +107,69 @@ def test_a_statement_that_changes_a_variable_leaves_what_defined_it():
         "n = 1",
         "n += 1",
     )
-    assert defined(*steps) == ["df = read('a')", "df = df[df.x > 5]", "n = 1", "n += 1"]
+    assert defined(*steps) == [
+        "df = read('a')",
+        "df = df[df.x > 5]  # the last of several changes",
+        "n = 1",
+        "n += 1",
+    ]
     assert defined(*steps, "df = other()") == ["n = 1", "n += 1", "df = other()"]
+
+
+def test_the_last_of_several_changes_of_a_variable_says_so():
+    assert defined("n = 1\nn += 1", "n = n * 5")[1:] == [
+        "n = n * 5  # the last of several changes"
+    ]
+
+
+@every(
+    ("steps", "line"),
+    [
+        (['t = {"a": 1}', "t.update(a=5)"], 't = {"a": 1}  # then t.update(a=5)'),
+        (['t = {"a": 1}', 'del t["a"]'], 't = {"a": 1}  # then del t["a"]'),
+        (["x = []\nfor n in y:\n    x.append(n)\nx"], "x = []  # then x.append(n)"),
+        (["m = Model(n=5)", "m.set(n=7)\nm"], "m = Model(n=5)  # then m.set(n=7)"),
+        (
+            ["t = dict([])", "t.pop()\nt.sort()\nt"],
+            "t = dict([])  # then, last of several: t.sort()",
+        ),
+        (["a, b = [], {}", "b.clear()"], "a, b = [], {}  # then b.clear()"),
+        (["t = [1]", ("t.count(1)", "1")], "t = [1]"),  # its value is shown
+        (["f, ax = plots()", "ax.legend()"], "f, ax = plots()"),  # states no value
+        (
+            ["t = [1]", ("t.sort()", "Traceback (most recent call last)\nE: no")],
+            "t = [1]",
+        ),
+        (["t = [1]", "t.sort()", "t = [5]"], "t = [5]"),
+    ],
+)
+def test_a_stated_value_stands_with_the_newest_call_that_may_have_changed_it(
+    steps: list[str | Run], line: str
+):
+    assert defined(*steps) == [line]
+
+
+def test_a_stated_value_is_kept_only_with_what_changed_it():
+    steps = ('t = {"a": 1, "b": 2}', 't["a"] = 5', 't["new"] = 6', "n = 1", "n += 5")
+    lines = [line for line in work_of(*steps).lines() if line.group == DEFINED]
+    assert [line.beside for line in lines if line.beside] == [
+        ('t["a"] = 5',),
+        ("n += 5",),
+    ]
+    sizes = [len(line.text.split()) + 1 for line in lines]
+    room = len(DEFINED.split()) + 1 + sizes[0]
+    uses = Uses()
+    uses.add("t", position=99)
+    kept = fitting(lines, room, lambda text: len(text.split()), uses=uses)
+    assert lines[0] not in kept
+    room += sizes[1]
+    kept = fitting(lines, room, lambda text: len(text.split()), uses=uses)
+    assert kept == lines[:2]
+
+
+def test_columns_of_a_name_that_is_defined_again_are_dropped():
+    steps = ("df = f()", "df['a'] = 1", "df.b = 1", "df.b += 5", "dfs = 1")
+    assert defined(*steps, "df = g()") == ["dfs = 1", "df = g()"]
 
 
 def test_a_deleted_name_is_dropped_with_its_columns():
