@@ -171,7 +171,9 @@ def _ranked(lines: Sequence[Line], uses: Uses, summary: str) -> list[int]:
 
     def age(index: int) -> tuple[int, int, int]:
         position = lines[index].position
-        return -(len(lines) if position is None else position), -weight(index), -index
+        if position is None:  # the kernel's variables: those named last are first
+            return -len(lines), -weight(index), index
+        return -position, -weight(index), -index
 
     def weight(index: int) -> int:
         return lines[index].weight

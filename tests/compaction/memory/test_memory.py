@@ -197,6 +197,12 @@ def test_lines_whose_values_the_summary_states_come_last():
     assert [line.text for line in newest] == ["row 7", "row 8", "row 9"]
 
 
+def test_of_variables_that_do_not_all_fit_those_named_last_stand():
+    variables = [Line(f"- frame_{n}: int {n}", None) for n in range(40)]
+    room = 3 * (COUNT(variables[0].text) + 1)
+    assert fitting(variables, room, COUNT, uses=Uses()) == variables[:3]
+
+
 def test_the_calls_of_recall_are_no_work_and_no_use():
     said = [
         Entry("user", "Look it up."),
