@@ -65,7 +65,7 @@ class Chat:
         """The call that waits, when as many have come to wait."""
         with self.changed:
             assert self.changed.wait_for(
-                lambda: sum(map(bool, self.told)) >= number, 10
+                lambda: sum(map(bool, self.told)) >= number, 60
             )
         (call,) = self.approvals.waiting
         return call
@@ -360,7 +360,7 @@ ANSWERS_NO = [
     AsyncNo(),
     partial(no),
     lambda _call: Later(),
-    lambda call: asyncio.wait_for(no(call), 5),
+    lambda call: asyncio.wait_for(no(call), 60),
     several,
     lambda _call: "n",
     lambda _call: "no",

@@ -26,7 +26,7 @@ from nbchat.testing import Line, ScriptedProvider, calls, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 40
 TOLD = "<summary>The customer asks about order W100.</summary>"
-WAIT = 10
+WAIT = 60
 
 
 class Reader:

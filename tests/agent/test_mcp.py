@@ -156,7 +156,7 @@ def test_a_call_without_an_answer_ends_after_its_time_and_its_process_with_the_c
     (line,) = results(Agent(script, tools=connected.tools), "Wait.")
     assert "0.2 s" in line or "didn't answer in time" in line
     connected.close()
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while process.exists() and time.monotonic() < until:
         time.sleep(0.05)
     assert not process.exists()

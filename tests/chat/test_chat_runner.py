@@ -58,7 +58,7 @@ class Recorder:
 
     def await_event(self, kind: type) -> None:
         with self._arrived:
-            assert self._arrived.wait_for(lambda: self.all(kind), 10)
+            assert self._arrived.wait_for(lambda: self.all(kind), 60)
 
     def all(self, kind: type) -> list[ChatEvent]:
         return [event for event in self.events if isinstance(event, kind)]

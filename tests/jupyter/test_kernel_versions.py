@@ -73,7 +73,7 @@ class View:
         """JupyterLab gives the widgets of a notebook a subshell of their own."""
         request = self.client.session.msg("create_subshell_request", {})
         self.client.control_channel.send(request)
-        reply = self.client.control_channel.get_msg(timeout=10)
+        reply = self.client.control_channel.get_msg(timeout=60)
         subshell: str = reply["content"]["subshell_id"]
         return subshell
 
@@ -92,7 +92,7 @@ class View:
             content = {"subshell_id": self.subshell}
             request = self.client.session.msg("delete_subshell_request", content)
             self.client.control_channel.send(request)
-            reply = self.client.control_channel.get_msg(timeout=10)
+            reply = self.client.control_channel.get_msg(timeout=60)
             assert reply["content"]["status"] == "ok"
 
     def hear(self, *, seconds: float) -> Iterator[dict[str, Any]]:
@@ -111,7 +111,7 @@ class View:
         """
         self.send(type="send", text=text)
         is_said = False
-        for said in self.hear(seconds=20):
+        for said in self.hear(seconds=60):
             for event in said.get("events", []):
                 is_said = is_said or text in str(event)
                 if is_said and event["op"] == "text":
@@ -211,7 +211,7 @@ def test_a_chat_works_in_a_tab_that_is_opened_after_another_one_was_closed(
     for _ in range(2):
         view = View(kernel, has_subshells=expected.has_subshells)
         view.send(type="hello")
-        assert any(said.get("type") == "snapshot" for said in view.hear(seconds=5))
+        assert any(said.get("type") == "snapshot" for said in view.hear(seconds=30))
         view.leave()
 
 

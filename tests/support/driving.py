@@ -1,7 +1,7 @@
 """Run a compaction, a command or the saving of a session to its end without a panel."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from nbchat.chat.chat_events import ChatEvent, CommandReplied
 from nbchat.compaction.engine import CompactionRun
@@ -24,6 +24,14 @@ def replied(events: Iterable[ChatEvent]) -> str:
     """The text that a command replied."""
     (reply,) = [event for event in events if isinstance(event, CommandReplied)]
     return reply.text
+
+
+def await_that(condition: Callable[[], bool]) -> None:
+    """Wait until something is true that another thread brings about."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def save_when_repaired(autosave: Autosave) -> None:

@@ -5,8 +5,10 @@ import json
 import os
 import re
 import signal
+import sys
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
@@ -266,6 +268,13 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+def is_waiting(thread: threading.Thread) -> bool:
+    """True while a thread is within `ChatUI.wait`, and waits."""
+    frames = traceback.extract_stack(sys._current_frames()[thread.ident or 0])
+    names = [each.name for each in frames]
+    return names[-1] == "wait" and names.count("wait") >= 3
+
+
 @pytest.mark.slow
 def test_interrupting_wait_stops_the_answer(
     panel_with: MakePanel, interruptible: None
@@ -273,8 +282,13 @@ def test_interrupting_wait_stops_the_answer(
     panel = panel_with(says("word " * 10_000, delay_seconds=0.005))
     panel.ask("Talk.")
     panel.await_operation("text")
-    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+
+    def interrupt() -> None:
+        while not is_waiting(threading.main_thread()):
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
     assert panel.wait()
     assert panel.session.transcript[-1].is_incomplete
 
