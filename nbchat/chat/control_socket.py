@@ -42,8 +42,9 @@ from nbchat.errors import ChatUnreachable, NbchatError
 
 logger = logging.getLogger(__name__)
 
-TIMEOUT_SECONDS = 1.0
-"""Time that either side waits for the other's line."""
+TIMEOUT_SECONDS = 5.0
+"""Time that either side waits for the other's line. A cell or other work on the machine
+may keep a chat's thread from running for longer than a second."""
 
 LINE_LIMIT_BYTES = 65_536
 

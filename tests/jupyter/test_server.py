@@ -380,7 +380,7 @@ def test_a_forked_process_that_ends_leaves_the_control_socket_open(kernel):
 def knocked(kernel: ServerKernel, line: bytes) -> bytes:
     """What the control socket answers to a line from a stranger."""
     port = json.loads(doors(kernel)[0].read_text())["port"]
-    with socket.create_connection(("127.0.0.1", port), 5) as visitor:
+    with socket.create_connection(("127.0.0.1", port), 60) as visitor:
         visitor.sendall(line)
         with contextlib.suppress(ConnectionResetError):
             return visitor.makefile("rb").readline()
@@ -410,7 +410,7 @@ def test_silent_connections_delay_no_other_request(kernel):
     port = json.loads(doors(kernel)[0].read_text())["port"]
     with contextlib.ExitStack() as silent:
         for _ in range(5):
-            visitor = socket.create_connection(("127.0.0.1", port), 5)
+            visitor = socket.create_connection(("127.0.0.1", port), 60)
             silent.enter_context(visitor)
         asked_to_stop(kernel)
         assert kernel.run("chat.wait(50)") == "True"
