@@ -36,6 +36,9 @@ const models = new Map();
 const asked = new Set(); // tokens of queries without an answer
 const told = ["send", "stop", "approve", "deny", "compact", "branch"]; // get none
 const isQuery = ({ type, token }) => token && !told.includes(type);
+const queued = ["send", "branch", "compact"]; // make a chat busy, which is told soon after
+let isHeard = true; // the kernel knows all that was said
+const tellsOfWork = ({ state }) => state?.is_busy || state?.queue?.length;
 
 class Model {
   constructor(id, state) {
@@ -53,10 +56,12 @@ class Model {
   send(content) {
     if (content.type === window.unheard) return;
     if (isQuery(content)) asked.add(content.token);
+    if (queued.includes(content.type)) isHeard = false;
     socket.send(JSON.stringify({ id: this.id, content }));
   }
   take({ method, content, state }) {
     if (method === "custom") this.emit("msg:custom", content);
+    if (content?.type === "snapshot" || content?.events?.some(tellsOfWork)) isHeard = true;
     for (const [name, value] of Object.entries(method === "update" ? state : {})) {
       this.state[name] = value;
       this.emit(`change:${name}`);
@@ -66,8 +71,10 @@ class Model {
 
 window.messages = 0;
 window.isAnswered = () => asked.size === 0;
+window.isHeard = () => isHeard;
 window.endKernel = () => {
   socket.onmessage = null; // what was on its way does not arrive either
+  isHeard = true;
   models.forEach((model) => model.emit("comm:close"));
 };
 

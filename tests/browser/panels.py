@@ -102,7 +102,8 @@ def ask(panel: Locator, text: str) -> None:
 
 
 def is_idle(panel: Locator) -> None:
-    """Wait until nothing is under way."""
+    """Wait until nothing is under way, nor on its way from a panel's blank page."""
+    panel.page.wait_for_function("() => !window.isHeard || isHeard()")
     expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
 
 
