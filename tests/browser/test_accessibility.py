@@ -67,6 +67,13 @@ LISTEN = """region => {
 }"""
 
 
+def heard(page: Page, count: int) -> list[str]:
+    """All that was said, once it is so much: a message is said after it is drawn."""
+    page.wait_for_function("count => nbchatSpoken.length >= count", arg=count)
+    spoken: list[str] = page.evaluate("nbchatSpoken")
+    return spoken
+
+
 def test_the_panel_and_its_dialogs_have_no_fault_in_light_and_dark(
     open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
@@ -108,7 +115,7 @@ def test_messages_tools_and_notices_have_no_fault_in_light_and_dark(
     found: dict[str, list[str]] = {}
     script = (
         f"calls('look_up', ticket=42), calls('look_up', ticket=7), calls('wait'), "
-        f"says({ANSWER!r}, delay_seconds=0.05)"
+        f"says({ANSWER + ' word' * 400!r}, delay_seconds=0.05), says({ANSWER!r})"
     )
     notebook = open_panel_page(
         scripted(script, "tools=[look_up, wait]"),
@@ -145,6 +152,9 @@ def test_messages_tools_and_notices_have_no_fault_in_light_and_dark(
     notebook.run(1)
     expect(panel.locator(".nbc-live h1")).to_have_text("A heading")
     found["streaming"] = faults_in_light_and_dark(panel)
+    panel.get_by_role("button", name="Stop").click()
+    is_idle(panel)
+    say(panel, "All of it, please.")
     is_idle(panel)
     with dark(panel.page):
         in_dark = contrasts(panel)
@@ -241,22 +251,19 @@ def test_each_finished_message_is_announced_once_and_what_is_shown_again_is_not(
     assert page.evaluate("window.nbchatSpoken") == []
     say(panel, "What is in ticket 42?")
     is_idle(panel)
-    heard = page.evaluate("window.nbchatSpoken")
-    assert len(heard) == 1
-    assert heard[0].startswith(
-        "Assistant: A heading\nHere is what I found in ticket 42"
-    )
-    assert "Copy" not in heard[0]
+    (answer,) = heard(page, 1)
+    assert answer.startswith("Assistant: A heading\nHere is what I found in ticket 42")
+    assert "Copy" not in answer
     say(panel, "Tell me a story.")
     expect(panel.locator(".nbc-live")).to_contain_text("word word")
     panel.get_by_role("button", name="Stop").click()
     is_idle(panel)
     notebook.run(1)
     expect(panel.locator(".nbc-error")).to_be_visible()
-    heard = page.evaluate("window.nbchatSpoken")[1:]
-    assert heard[0].startswith("Assistant: word word")
-    assert heard[0].endswith("\ncut off here")
-    assert heard[1:] == [
+    _, story, *notices = heard(page, 5)
+    assert story.startswith("Assistant: word word")
+    assert story.endswith("\ncut off here")
+    assert notices == [
         "Compaction occurred: 2 messages, 5,000 → 500 tokens",
         "Compaction undone: the model sees the original 2 messages again.",
         "The key was refused.",
@@ -267,4 +274,4 @@ def test_each_finished_message_is_announced_once_and_what_is_shown_again_is_not(
     second.locator("[aria-live=polite]").evaluate(LISTEN)
     say(second, "And now?")
     is_idle(second)
-    assert page.evaluate("window.nbchatSpoken") == ["Assistant: (end of script)"]
+    assert heard(page, 1) == ["Assistant: (end of script)"]

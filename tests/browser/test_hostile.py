@@ -302,11 +302,11 @@ def violations(roots: Locator) -> list[str]:
 def await_count(root: Locator, selector: str, count: int) -> None:
     """Wait for that many elements; `expect` would print a page of hostile text."""
     found = -1
-    for _ in range(240):
+    for _ in range(1_200):
         found = root.locator(selector).count()
         if found >= count:
             break
-        root.page.wait_for_timeout(250)
+        root.page.wait_for_timeout(50)
     assert found == count
 
 
