@@ -187,7 +187,7 @@ def test_always_holds_for_one_tool_until_a_new_session(
 def test_views_a_reloaded_page_and_a_reopened_notebook_share_question_and_chat(
     open_shared_notebook: OpenNotebook,
 ) -> None:
-    slow = "says('Second ' * 20, delay_seconds=0.1)"
+    slow = "says('Second ' * 400, delay_seconds=0.1)"
     script = f"says('First.'), {REFUND}, {slow}, says('Third.'), says('Fourth.')"
     notebook, panel = asking_panel(open_shared_notebook, script, "ui")
     ask(panel, "One?")
@@ -209,6 +209,7 @@ def test_views_a_reloaded_page_and_a_reopened_notebook_share_question_and_chat(
         expect(view.locator(".nbc-tool")).to_have_attribute("data-state", "done")
         expect(view.locator(".nbc-live")).to_contain_text("Second Second")
     expect(decision(again, "Approve")).to_have_count(0)
+    again.get_by_role("button", name="Stop").click()
     for question in ("Three?", "Four?"):
         notebook.close_tab()
         notebook.open()

@@ -160,19 +160,23 @@ def test_the_focus_stays_in_the_panel_when_what_had_it_goes(
 ) -> None:
     notebook = open_panel_page(
         scripted(
-            "says('Quick.', delay_seconds=0.5), says('word ' * 500, delay_seconds=0.05)"
+            "lambda asked: go.wait(30) and says('Quick.'), "
+            "says('word ' * 500, delay_seconds=0.05)"
         ),
         "put = ui._show\n"
         "record = Compaction('c', 0, 2, '<summary>She waits.</summary>', 5_000, 500)\n"
         "put(Compacted(record))",
         "from dataclasses import replace\n"
         "put(CompactionUndone(replace(record, status='undone')))",
+        "go.set()",
     )
     panel = panel_of(notebook)
     box = panel.locator(".nbc-input")
     say(panel, "Hello?")
     stop = panel.get_by_role("button", name="Stop")
+    expect(stop).to_be_visible()
     stop.focus()
+    notebook.run(3)
     is_idle(panel)
     expect(box).to_be_focused()
     notebook.run(1)

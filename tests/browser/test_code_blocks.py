@@ -142,6 +142,11 @@ def test_buttons_work_by_the_keyboard_and_no_key_reaches_the_notebook(
     assert page.evaluate(CELLS) == ["a = 1", "b = 2", PYTHON]
 
 
+OUTLINED = """text => [...document.querySelectorAll(".jp-Notebook .jp-Cell")]
+    .some(cell => cell.style.outline && cell.textContent.includes(text))"""
+"""For two seconds, in which `expect` may not look: it does so every half second."""
+
+
 def test_an_inserted_cell_comes_into_view_and_is_outlined(
     open_shared_notebook: OpenNotebook, page: Page
 ) -> None:
@@ -149,9 +154,9 @@ def test_an_inserted_cell_comes_into_view_and_is_outlined(
     notebook, panel = answered(open_shared_notebook, ANSWER, long, long, long)
     enter(notebook, 3)
     press(panel, "Insert")  # for which the page scrolls up
+    page.wait_for_function(OUTLINED, arg="def total")
     inserted = page.locator(".jp-Notebook .jp-Cell", has_text="def total").last
     expect(inserted).to_be_in_viewport()
-    assert "outline: " in (inserted.get_attribute("style") or "")
     expect(inserted).not_to_have_attribute("style", re.compile("outline: .+px"))
 
 

@@ -12,6 +12,7 @@ from readable import CONTRAST, dark, faults, faults_in_light_and_dark
 Screenshot = Callable[[str], Path]
 
 SETUP = """
+import threading
 from dataclasses import dataclass, replace
 from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import CommandReplied
@@ -67,6 +68,7 @@ class Known(Commands):
 
     __call__ = staticmethod(commands)
 
+go = threading.Event()
 own = Known(SessionStore("sqlite://"))
 own.live_settings.listed = lambda _agent: list(known.values())
 """
@@ -89,6 +91,7 @@ def panel_notebook(
         f"{SETUP}\nui = ChatUI(Agent(ScriptedProvider({script}), {options}), "
         "commands=own)\nui",
         "ui",
+        "go.set()",
     )
 
 
@@ -266,9 +269,10 @@ def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(
     script = (
         "says('Hello, Ann.'), fails(AuthenticationFailed('the key is wrong')), "
         "fails(AuthenticationFailed('the key is still wrong')), "
-        "says('Still here.', delay_seconds=0.5)"
+        "lambda asked: go.wait(30) and says('Still here.')"
     )
-    panel = open_panel(open_panel_page, script)
+    notebook = panel_notebook(open_panel_page, script)
+    panel = panel_of(notebook)
     dialog = open_dialog(panel)
     expect(dialog).to_contain_text("nothing new to compact")
     expect(dialog.get_by_role("button", name="Compact", exact=True)).to_be_disabled()
@@ -286,6 +290,7 @@ def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(
     screenshot("failed")
     say(panel, "Are you there?")
     expect(panel.get_by_role("button", name="Try again")).to_be_disabled()
+    notebook.run(2)
     is_idle(panel)
     expect(panel.get_by_role("button", name="Try again")).to_be_enabled()
     expect(panel.locator(".nbc-log .nbc-assistant").last).to_have_text("Still here.")

@@ -194,6 +194,8 @@ def test_secrets_are_hidden_until_asked_and_files_can_be_dropped(
         DROP, [panel.element_handle(), "notes.txt", "text/plain", "the notes"]
     )
     expect(panel.locator(".nbc-attached-chip")).to_have_count(2)
+    shown = panel.get_by_role("region", name="What @!config sends")
+    expect(shown).to_contain_text("hunter2")  # before it is shown Enter sends nothing
     box.press("Enter")
     expect(panel.locator(".nbc-assistant")).to_have_text("I see.")
     expect(panel.locator(".nbc-attached-chip")).to_have_count(0)
