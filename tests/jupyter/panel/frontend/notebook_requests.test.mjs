@@ -117,6 +117,13 @@ test("cells are changed where they are as expected, and a trial changes nothing"
   assert.equal((await edit("delete", { cell: "bbbb" })).problem, "this notebook is read-only");
 });
 
+test("a page that can't reach the notebook says so at once, and is not found", async () => {
+  requests.panel.model.widget_manager.context.model = null;
+  assert.match((await ask("outline")).problem, /can't reach the notebook/);
+  sent.length = 0;
+  for (const silent of [ask("find"), ask("outline", { view: "another" })]) assert.equal(await silent, undefined);
+});
+
 test("a run that the kernel gave up behind a failed cell is made again", async () => {
   runs = [{ status: "aborted", text: "no" }, { status: "ok", text: "yes" }];
   const { cells: ran } = await ask("run", { cell: "aaaaaaaa-2" });

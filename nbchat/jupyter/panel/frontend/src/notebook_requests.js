@@ -55,9 +55,10 @@ export class NotebookRequests {
       const problem = "the person withdrew it: not run";
       this.notice.wait(asked.token, asked.source ?? "", () => this.answer(asked, { problem }));
     }
-    if (asked.action === "notice" || !this.notebook.open) return;
-    if (asked.action !== "find" && asked.view !== this.view) return;
+    const isAsked = asked.action === "find" ? this.notebook.open : asked.view === this.view;
+    if (asked.action === "notice" || !isAsked) return;
     try {
+      if (!this.notebook.open) throw Error("this page can't reach the notebook"); // else each message waits for it
       this.answer(asked, await this.act(asked));
     } catch (error) {
       const cells = error instanceof Changed ? [this.described(error.index)] : [];
