@@ -11,6 +11,7 @@ the chat's own model does not count.
 import json
 import secrets
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from importlib.metadata import version
 from threading import Event as Flag
@@ -37,6 +38,9 @@ APPROVAL_SECONDS = 600.0
 """Seconds that a person may take to decide, and a cell to run."""
 
 MOST_VARIABLES = 100
+
+MOST_ASKED = 16
+"""Notebooks asked at the same time: one without a page answers after seconds."""
 
 READING = ("read_notebook", "inspect")
 
@@ -171,14 +175,13 @@ def server_of_notebooks() -> Any:
 
 def list_notebooks() -> list[dict[str, str]]:
     """List the notebooks that are open with a chat panel: their ids and paths."""
-    found = []
-    for kernel, chat in chats():
-        try:
-            path = _asked(f"{kernel}/{chat}", "about", {})
-        except NbchatError:  # no panel is open there
-            continue
-        found.append({"notebook": f"{kernel}/{chat}", "path": path})
-    return found
+    names = [f"{kernel}/{chat}" for kernel, chat in chats()]
+    with ThreadPoolExecutor(MOST_ASKED) as threads:
+        paths = [*threads.map(_path_of, names)]
+    listed = zip(names, paths, strict=True)
+    return [
+        {"notebook": name, "path": path} for name, path in listed if path is not None
+    ]
 
 
 def read_notebook(
@@ -226,6 +229,14 @@ def edit_notebook(
 def run_cells(notebook: str, cells: list[str]) -> str:
     """Run cells by id once the person approves it; returns their outputs."""
     return _asked(notebook, "run_cells", {"cells": cells})
+
+
+def _path_of(notebook: str) -> str | None:
+    """The path of a notebook; None where no panel is open."""
+    try:
+        return _asked(notebook, "about", {})
+    except NbchatError:
+        return None
 
 
 def _asked(notebook: str, tool: str, arguments: Mapping[str, Any]) -> str:
