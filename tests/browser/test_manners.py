@@ -18,13 +18,15 @@ LONG = "\n\n".join(f"Paragraph {number} says something." for number in range(400
 
 PLACE = "scroller => scroller.scrollTop"
 
-# Opens a saved notebook with another kernel, or with none.
-REOPEN = """async ([path, shouldStart]) => {
-    const kernelPreference = { shouldStart, canStart: shouldStart, autoStartDefault: shouldStart };
-    await window.jupyterapp.commands.execute(
-        'docmanager:open', { path, factory: 'Notebook', ...shouldStart ? {} : { kernelPreference } });
-    const tab = window.jupyterapp.shell.currentWidget;
-    await tab.context.ready;
+# Opens a saved notebook with a new kernel, with that of "another" tab, or with "none".
+REOPEN = """async ([path, which]) => {
+    const { shell, commands } = window.jupyterapp;
+    const kernels = [...shell.widgets('main')].map(tab => tab.context?.sessionContext?.session?.kernel);
+    const kernel = { id: kernels.find(Boolean)?.id };
+    const kernelPreference = { shouldStart: false, canStart: false, autoStartDefault: false };
+    await commands.execute('docmanager:open', { path, factory: 'Notebook',
+        ...which === 'another' ? { kernel } : {}, ...which === 'none' ? { kernelPreference } : {} });
+    await shell.currentWidget.context.ready;
 }"""
 
 SELECT = """(element, wanted) => {
@@ -117,25 +119,43 @@ def test_a_notebook_without_its_kernel_says_in_a_line_what_the_panel_was(
 ) -> None:
     notebook = open_notebook(scripted("says('The answer.')"))
     panel = panel_of(notebook)
-    line = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)").get_by_text(
-        FALLBACK_TEXT
-    )
+    visible = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    line = visible.get_by_text(FALLBACK_TEXT)
     expect(line).to_be_attached()
     expect(line).to_be_hidden()
     say(panel, "The question?")
     is_idle(panel)
     notebook.save()
-    for start in (True, False):
-        notebook.close()
-        page.evaluate(REOPEN, [notebook.name, start])
+    bare = Notebook(page, notebook.lab, f"bare-{notebook.name}", ())
+    file = notebook.lab.root / notebook.name
+    (notebook.lab.root / bare.name).write_bytes(file.read_bytes())
+    notebook.save_with_widgets()
+    saved = file.read_bytes()
+    assert b"widget-state" in saved
+    assert b"ChatUI()" in saved
+    assert b"The question?" not in saved
+    assert b"The answer." not in saved.replace(b"says('The answer.')", b"")
+    notebook.close()
+
+    shown = visible.locator(".jp-OutputArea")
+    for kernel in ("none", "new"):
+        bare.close_tab()
+        page.evaluate(REOPEN, [bare.name, kernel])
         expect(line).to_be_visible()
-        shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea")
         told = shown.inner_text()
         assert "%load_ext nbchat\n%chat" in told
         assert "model not found" not in told
         assert "Loading" not in told
         assert "The " not in told  # neither question nor answer
-    screenshot("closed")
+        screenshot(f"closed-{kernel}")
+    page.evaluate(REOPEN, [notebook.name, "another"])
+    bare.close_tab()
+    closed = "This chat is closed. Run this cell again to go on."
+    expect(shown.get_by_role("alert")).to_have_text(closed)
+    expect(shown).not_to_contain_text("busy")
+    expect(shown).not_to_contain_text("The answer.")
+    expect(shown).not_to_contain_text("The question?")
+    screenshot("restored")
 
 
 def test_after_a_restart_a_click_reopens_the_chat_with_what_was_typed(
@@ -160,30 +180,6 @@ def test_after_a_restart_a_click_reopens_the_chat_with_what_was_typed(
     expect(box).to_have_value("half a question")
     say(panel, "And?")
     expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("I see.")
-
-
-def test_a_notebook_saved_with_its_widgets_says_that_the_kernel_is_gone(
-    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
-) -> None:
-    notebook = open_notebook(scripted("says('The answer.')"))
-    panel = panel_of(notebook)
-    say(panel, "The question?")
-    is_idle(panel)
-    notebook.save_with_widgets()
-    saved = (notebook.lab.root / notebook.name).read_bytes()
-    assert b"widget-state" in saved
-    assert b"ChatUI()" in saved
-    assert b"The question?" not in saved
-    assert b"The answer." not in saved.replace(b"says('The answer.')", b"")
-    notebook.close()
-    page.evaluate(REOPEN, [notebook.name, True])
-    shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea")
-    told = "This chat is closed. Run this cell again to go on."
-    expect(shown.get_by_role("alert")).to_have_text(told)
-    expect(shown).not_to_contain_text("busy")
-    expect(shown).not_to_contain_text("The answer.")
-    expect(shown).not_to_contain_text("The question?")
-    screenshot("restored")
 
 
 def test_a_chat_never_changes_the_notebook_it_is_in(

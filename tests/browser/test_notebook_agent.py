@@ -80,7 +80,7 @@ from PIL import Image as Pillow
 square = '<svg xmlns="http://www.w3.org/2000/svg" width="200" height="200"><rect width="200" height="200" fill="red"/></svg>'
 display(SVG(square), HTML(f'<div>{square}</div>'))
 file = io.BytesIO()
-Pillow.effect_noise((3000, 2500), 90).convert('RGB').save(file, 'JPEG', quality=95)
+Pillow.effect_noise((1600, 900), 90).convert('RGB').save(file, 'JPEG', quality=95)
 display(Image(file.getvalue(), format='jpeg'))
 """
 
@@ -90,9 +90,11 @@ spec = {'$schema': 'https://vega.github.io/schema/vega-lite/v5.json', 'mark': 'b
 vega = {'application/vnd.vegalite.v5+json': spec, 'text/plain': '<VegaLite 5 object>\\n\\nIf you see this'}
 display(vega, raw=True)
 late = '''<div></div><script>{ const place = document.currentScript.previousElementSibling
-setTimeout(() => { const canvas = document.createElement('canvas')
+const library = Object.assign(document.createElement('script'), {src: 'data:text/javascript,0'})
+library.onload = () => { const canvas = document.createElement('canvas')
     Object.assign(canvas, {width: 120, height: 90}).getContext('2d').fillRect(0, 0, 120, 90)
-    place.attachShadow({mode: 'open'}).append(canvas) }, 200) }</script>'''
+    place.attachShadow({mode: 'open'}).append(canvas) }
+document.head.append(library) }</script>'''
 display({'text/html': late, 'text/plain': 'Figure(id=1)'}, raw=True)
 figure = {'data': [{'type': 'bar', 'name': 'north'}], 'layout': {'title': {'text': 'Costs'}}}
 display({'application/vnd.plotly.v1+json': figure}, raw=True)
@@ -116,7 +118,7 @@ frame['amuont'].sum()
 def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
     open_shared_notebook: Callable[..., Notebook],
 ) -> None:
-    loud = "print('x' * 99 + '\\n' * 1, end='') or print(('y' * 99 + '\\n') * 10_000)"
+    loud = "print('x' * 99 + '\\n' * 1, end='') or print(('y' * 99 + '\\n') * 2_000)"
     cells = (
         KINDS,
         DRAWN,
@@ -172,7 +174,7 @@ def test_a_model_waits_asks_and_is_stopped_with_its_cell(
         "import time\nprint('begun', flush=True)\nwhile True:\n    time.sleep(0.05)"
     )
     deaf = (
-        "import time\nwhile True:\n    try:\n        time.sleep(0.05)\n"
+        "import time\nprint('begun', flush=True)\nwhile True:\n    try:\n        time.sleep(0.05)\n"
         "    except KeyboardInterrupt:\n        print('no')"
     )
     script = f"{SHARED}.deleteCell(5)"
@@ -219,7 +221,7 @@ def test_a_model_waits_asks_and_is_stopped_with_its_cell(
     expect(model.notice).to_be_hidden()
     expect(model.card).to_have_attribute("data-state", "failed")
     model.begin("run_cells", cells=[model.id(4)])
-    expect(model.panel.locator(".nbc-tool").last).to_contain_text("run_cells")
+    expect(model.notebook.outputs(4)).to_have_text("begun\n")
     model.panel.get_by_role("button", name="Stop").click()
     expect(model.notice).to_contain_text("Cell 5 doesn't stop. Restart the kernel")
     screenshot("does-not-stop")
@@ -227,44 +229,6 @@ def test_a_model_waits_asks_and_is_stopped_with_its_cell(
     expect(model.panel).to_contain_text("The kernel restarted.")
     state = "() => window.jupyterapp.shell.currentWidget.content.widgets[4].model.executionState"
     assert model.page.evaluate(state) == "idle"
-
-
-PLOTS = """
-import numpy as np
-from PIL import Image as Pillow
-from IPython.display import display
-for n in range(3): display(Pillow.fromarray(np.random.randint(0, 255, (900, 800, 3), 'uint8')))
-"""
-
-
-@pytest.mark.slow
-def test_a_model_works_in_a_notebook_of_300_cells_and_15_megabytes_of_plots(
-    open_shared_notebook: Callable[..., Notebook],
-) -> None:
-    plots = [PLOTS] * 3
-    others = [f"value_{n} = {n}" for n in range(295)]
-    model = Model(open_shared_notebook(MODEL, *plots, *others, "print(value_7)"))
-    for n in range(1, 4):
-        model.notebook.run(n)
-    size = f"() => JSON.stringify({SHARED}.cells.map(each => each.toJSON())).length"
-    assert model.page.evaluate(size) > 15_000_000
-    outline = model.do("read_notebook")
-    assert outline.startswith("300 cells\n")
-    assert outline.endswith("[more from first=201 on]")
-    found = model.do("read_notebook", search="value_293")
-    assert found.endswith(f"298 {model.id(297)[:8]} code: value_293 = 293")
-    scrolled = """() => [...document.querySelectorAll('.jp-NotebookPanel *')]
-        .filter(each => !each.closest('.nbc')).map(each => each.scrollTop)"""
-    place = model.page.evaluate(scrolled)
-    told = model.edit(
-        "replace", cell=model.id(297), old="= 293", source="= 294", run=True
-    )
-    assert [*filter(None, model.page.evaluate(scrolled))] == [*filter(None, place)]
-    place = f"cell 298 of 300, id {model.id(297)[:8]}"
-    assert told == f"changed {place}\n{place}\nno output"
-    assert "[picture 3 of 3]" in model.do("read_notebook", cells=[model.id(1)])
-    assert "[picture 3 of 3]" in model.run(1)
-    assert len(model.result()) == 3
 
 
 EDITS = 3

@@ -94,9 +94,9 @@ CELLS = (
 
 
 def test_what_a_person_does_while_a_card_waits_loses_nothing(
-    open_notebook: Callable[..., Notebook],
+    open_shared_notebook: Callable[..., Notebook],
 ) -> None:
-    person = Person(open_notebook(MODEL, *CELLS))
+    person = Person(open_shared_notebook(MODEL, *CELLS))
     model, page = person.model, person.model.page
     model.panel.locator(".nbc-allowed").click()
     cells = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
@@ -134,12 +134,15 @@ def test_what_a_person_does_while_a_card_waits_loses_nothing(
 
     # Renames the notebook; moves the cell after the turn
     card = person.card(1, "a = 3")
+    name = person.notebook.name
     page.evaluate(RENAME, "renamed-by-a-person.ipynb")
     person.notebook.name = "renamed-by-a-person.ipynb"
     assert person.approves(card).startswith("changed cell 2 of 9")
     person.does("move-cell-down", 1)
     person.undoes()
     assert person.sources()[:2] == ["# Heading", "a = 1"]
+    page.evaluate(RENAME, name)
+    person.notebook.name = name
 
     # What is pasted into text stays.
     say(model.panel, "/allow all")

@@ -3,9 +3,11 @@
 The model does what a message says (`notebook_model.py`).
 """
 
+import io
 import json
 import os
 import sys
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ import pytest
 from labkit import Lab, Notebook, going_on, permit
 from notebook_model import MODEL, SHARED, Model
 from panels import run_first, say
+from PIL import Image
 from playwright.sync_api import Page, expect
 
 from nbchat.agent.mcp import McpServer, McpServers
@@ -162,23 +165,51 @@ def windowed(lab: Lab, page: Page) -> Iterator[None]:
     use("none")
 
 
+PLOTS = """
+import numpy as np
+from PIL import Image as Pillow
+from IPython.display import display
+for n in range(3): display(Pillow.fromarray(np.random.randint(0, 255, (720, 600, 3), 'uint8')))
+"""
+
+SAVED = f"""picture => {{
+    const output = {{ output_type: 'display_data', data: {{ 'image/png': picture }}, metadata: {{}} }};
+    for (const at of [1, 2, 3]) {SHARED}.cells[at].setOutputs([output, output, output]) }}"""
+"""What PLOTS puts out is in three cells, as after opening a notebook."""
+
+
 @pytest.mark.usefixtures("windowed")
-def test_a_model_works_in_a_notebook_of_5000_cells(
+def test_a_model_works_in_a_notebook_of_5000_cells_and_15_megabytes_of_plots(
     open_notebook: OpenNotebook,
 ) -> None:
-    model = Model(open_notebook(MODEL, *(f"value_{n} = {n}" for n in range(4_999))))
-    assert model.do("read_notebook").startswith("5,000 cells\n1 ")
+    values = (f"value_{n} = {n}" for n in range(4_996))
+    model = Model(open_notebook(MODEL, *[PLOTS] * 3, *values))
+    plot = io.BytesIO()
+    Image.frombytes("RGB", (720, 600), os.urandom(3 * 720 * 600)).save(plot, "PNG")
+    model.page.evaluate(SAVED, b64encode(plot.getvalue()).decode())
+    size = f"() => JSON.stringify({SHARED}.cells.map(each => each.toJSON())).length"
+    assert model.page.evaluate(size) > 15_000_000
+    outline = model.do("read_notebook")
+    assert outline.startswith("5,000 cells\n1 ")
+    assert outline.endswith("[more from first=201 on]")
     found = model.do("read_notebook", search="value_4990")
-    cell = model.id(4_991)
-    line = f"4992 {cell[:8]} code: value_4990 = 4990"
+    cell = model.id(4_994)
+    line = f"4995 {cell[:8]} code: value_4990 = 4990"
     assert found == f"5,000 cells, 1 with 'value_4990'\n{line}"
+    scrolled = """() => [...document.querySelectorAll('.jp-NotebookPanel *')]
+        .filter(each => !each.closest('.nbc')).map(each => each.scrollTop).filter(Boolean)"""
+    before = model.page.evaluate(scrolled)
     told = model.edit("replace", cell=cell, old="= 4990", source="= 7", run=True)
-    assert told.startswith(f"changed cell 4,992 of 5,000, id {cell[:8]}\n")
-    assert told.endswith("no output")
-    assert model.source(4_991) == "value_4990 = 7"
+    assert model.page.evaluate(scrolled) == before
+    place = f"cell 4,995 of 5,000, id {cell[:8]}"
+    assert told == f"changed {place}\n{place}\nno output"
+    assert model.source(4_994) == "value_4990 = 7"
     model.do("read_notebook", cells=[cell])
     assert "now cell 2 of 5,000" in model.edit("move", cell=cell, after=model.id(0))
     assert "4,999 cells are left" in model.edit("delete", cell=cell)
+    assert "[picture 3 of 3]" in model.do("read_notebook", cells=[model.id(1)])
+    assert "[picture 3 of 3]" in model.run(1)
+    assert len(model.result()) == 3
 
 
 KERNEL = "() => window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.id"
@@ -199,9 +230,9 @@ def other_agent(lab: Lab) -> Iterator[dict[str, Callable[..., object]]]:
 
 
 def test_another_agent_reads_an_open_notebook_and_changes_it_by_the_card(
-    open_notebook: OpenNotebook, screenshot: Screenshot
+    open_shared_notebook: OpenNotebook, screenshot: Screenshot
 ) -> None:
-    notebook = open_notebook(MODEL, FOLDER, "total = 5\nprint(total)")
+    notebook = open_shared_notebook(MODEL, FOLDER, "total = 5\nprint(total)")
     notebook.run(1)
     notebook.run(2)
     model = Model(notebook)
@@ -210,7 +241,6 @@ def test_another_agent_reads_an_open_notebook_and_changes_it_by_the_card(
     screenshot("allowed")
     with other_agent(notebook.lab) as tools, ThreadPoolExecutor(1) as threads:
         listed = str(tools["list_notebooks"]())
-        assert notebook.name in listed
         kernel = model.page.evaluate(KERNEL)
         name = next(e for e in listed.split('"') if e.startswith(kernel))
         cell = model.id(2)
@@ -251,7 +281,7 @@ def test_another_agent_reads_an_open_notebook_and_changes_it_by_the_card(
         assert model.told().endswith("7")
 
         notebook.close_tab()
-        assert notebook.name not in str(tools["list_notebooks"]())
+        assert name not in str(tools["list_notebooks"]())
         with pytest.raises(Exception, match="No open page shows this notebook"):
             tools["edit_notebook"](**about, source="total = 8")
     notebook.open()

@@ -51,9 +51,9 @@ def test_odd_messages_of_a_kernel_break_nothing(
 
 
 def test_a_second_view_of_a_chat_whose_kernel_was_replaced_says_so(
-    open_notebook: OpenNotebook, page: Page
+    open_shared_notebook: OpenNotebook, page: Page
 ) -> None:
-    notebook = open_notebook(scripted("says('One.')"))
+    notebook = open_shared_notebook(scripted("says('One.')"))
     panel = panel_of(notebook)
     say(panel, "First?")
     is_idle(panel)

@@ -26,6 +26,19 @@ store = SessionStore(f"sqlite:///{tempfile.mkdtemp()}/sessions.db")
 known = Commands(store)
 """
 
+HELD = """
+import threading
+from nbchat.conversation.events import TextDelta
+go = threading.Event()
+class Held(ScriptedProvider):
+    def stream(self, request, *, stop=None):
+        if len(self.requests) == 1:
+            yield TextDelta("Two. Two.")
+            go.wait(30)
+        return (yield from super().stream(request, stop=stop))
+"""
+"""The second answer goes on after `go`."""
+
 LONG = "The printer of Ann is offline. "
 
 STORY = (
@@ -159,8 +172,10 @@ def test_a_draft_and_a_rewrite_outlive_another_edit_and_a_new_session(
 def test_the_newest_answer_is_regenerated(
     open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
-    script = "says('One.'), says('Two. ' * 60, delay_seconds=0.02), says('Again.')"
-    panel = panel_of(ways_notebook(open_panel_page, script))
+    script = "says('One.'), says('Two. Two.'), says('Again.')"
+    shown = f"ui = ChatUI(Agent(Held({script})), commands=known)\nui"
+    notebook = open_panel_page(f"{SETUP}{HELD}{shown}", "go.set()")
+    panel = panel_of(notebook)
     ask(panel, "First?")
     box = panel.locator(".nbc-input")
     box.fill("Second?")
@@ -172,6 +187,7 @@ def test_the_newest_answer_is_regenerated(
     begin = panel.get_by_role("menuitem", name="New session")
     expect(begin).to_be_disabled()
     expect(begin).to_have_attribute("title", "Wait for the answer or stop it")
+    notebook.run(1)
     is_idle(panel)
     expect(begin).to_be_enabled()
     again = panel.get_by_role("button", name="Regenerate")
@@ -411,6 +427,7 @@ def test_the_notebooks_own_panel_has_its_sessions_and_its_model(
         "import os\n"
         "os.environ['NBCHAT_MODEL'] = 'openai:no-model'\n"
         "os.environ['OPENAI_BASE_URL'] = 'http://127.0.0.1:9/v1'\n"
+        "os.environ['NBCHAT_ATTEMPTS'] = '1'\n"
         "%load_ext nbchat\n%chat"
     )
     panel = notebook.run(0).locator(".nbc")
