@@ -281,9 +281,10 @@ def test_another_agent_reads_an_open_notebook_and_changes_it_by_the_card(
         assert model.told().endswith("7")
 
         notebook.close_tab()
+        refused = threads.submit(tools["edit_notebook"], **about, source="total = 8")
         assert name not in str(tools["list_notebooks"]())
         with pytest.raises(Exception, match="No open page shows this notebook"):
-            tools["edit_notebook"](**about, source="total = 8")
+            refused.result(30)
     notebook.open()
 
 
