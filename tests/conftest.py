@@ -1,6 +1,7 @@
 """Fixtures and rules for every test: no keys, loopback only, nothing skipped in CI."""
 
 import asyncio
+import atexit
 import gc
 import os
 import socket
@@ -237,8 +238,20 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         asyncio._set_running_loop(loop)
 
 
+def spare_shells() -> None:
+    """Let the process end at once: each IPython shell would collect all garbage then.
+
+    There are hundreds, and it takes half a second for each.
+    """
+    if module := sys.modules.get("IPython.core.interactiveshell"):
+        for each in gc.get_objects():
+            if issubclass(type(each), module.InteractiveShell):
+                atexit.unregister(each.atexit_operations)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail in CI if a test was skipped."""
+    spare_shells()
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped", []) if reporter else []
     if os.environ.get("CI") and skipped and session.exitstatus == pytest.ExitCode.OK:
