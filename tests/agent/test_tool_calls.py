@@ -155,7 +155,7 @@ def test_a_users_tool_named_recall_is_asked_for():
 
 
 def test_calls_of_one_reply_run_at_the_same_time_where_the_tool_allows_it():
-    meeting = threading.Barrier(3, timeout=5)
+    meeting = threading.Barrier(3, timeout=60)
 
     @tool(parallel=True)
     def meet(number: int) -> str:

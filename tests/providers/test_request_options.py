@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import pytest
-from at_best import assert_within
+from at_best import TRIES, assert_within
 from fault_server import FaultServer, Response, failure
 from provider_kit import (
     DIALECTS,
@@ -151,9 +151,16 @@ class SlowServer(FaultServer):
 def test_a_server_that_is_slow_to_begin_may_have_longer_than_its_pauses():
     server = SlowServer()
     server.silence_seconds = 0.5
-    server.script(*[DIALECTS["openai"].text("Hi.")] * 2)
-    patient = provider_at(server, "openai", timeout_seconds=0.2, first_byte_seconds=5)
-    assert reply_of(patient).text == "Hi."
+    server.script(*[DIALECTS["openai"].text("Hi.")] * 2 * TRIES)
+    patient = provider_at(server, "openai", timeout_seconds=0.2, first_byte_seconds=60)
+
+    def is_answered() -> bool:
+        try:
+            return reply_of(patient).text == "Hi."
+        except ConnectionFailed:  # a busy machine may pause within an answer, too
+            return False
+
+    assert any(is_answered() for _ in range(TRIES))
     with pytest.raises(ConnectionFailed, match="didn't answer in time"):
         reply_of(provider_at(server, "openai", timeout_seconds=0.2))
     server.close()
