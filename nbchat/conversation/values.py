@@ -263,7 +263,7 @@ class _Reader:
         start, stop = match.span()
         match match.lastgroup:
             case "item":
-                yield self._value("name", start, stop, {_name_key(match["key"])})
+                yield self._value("name", start, stop, {name_key(match["key"])})
             case "quoted":
                 yield from self._quoted(start, stop)
             case "url" | "path" | "drive" | "file":
@@ -300,7 +300,7 @@ class _Reader:
             yield replace(found[0], start=start, stop=stop)
         elif len(inner.split()) <= NAME_WORDS and any(map(str.isalpha, inner)):
             parts = frozenset().union(*(each.keys | each.parts for each in found))
-            keys = frozenset({_name_key(inner)})
+            keys = frozenset({name_key(inner)})
             yield Value("name", inner, start, stop, keys, parts)
         else:
             yield from self.read(start + 1, stop - 1)
@@ -467,5 +467,6 @@ def _times(clock: str) -> list[str]:
     return [f"t:{each * 60 + minute}" for each in hours]
 
 
-def _name_key(name: str) -> str:
+def name_key(name: str) -> str:
+    """The standard form of a name, or of other words."""
     return f"s:{plain_words(name).strip()}"

@@ -216,15 +216,16 @@ SHORTEST, LONGEST = 4, 2_000
 that is kept: shorter ones are found by chance, longer ones are documents."""
 
 _MARKS = "\"'\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f\u2018\u2019`*"
-_QUOTED = re.compile(
+QUOTED = re.compile(
     r"^[ \t]*(?:[-*\u2022\u2023]|\d{1,3}[.)])?[ \t]*"
     r"(?P<label>[\w *]{1,30}[:\uff1a][ *]*)?"
     r"[\"'\u201c\u201e\u00ab\u300c\u300e\u2018](?P<text>.{2,2000})"
-    r"[\"'\u201c\u201d\u00bb\u300d\u300f\u2019](?:[ \t]*\([^()\n]{1,30}\))?[ \t.,;]*$",
+    r"[\"'\u201c\u201d\u00bb\u300d\u300f\u2019]"
+    r"(?:[ \t]*[(\[][^()\[\]\n]{1,30}[)\]])?[ \t.,;]*$",
     re.MULTILINE,
 )
 """A quote on a line of its own, as summaries are asked for it; a label may stand before
-it and a remark in parentheses after it."""
+it and a remark in brackets after it."""
 
 _ENDED = "ended"
 _NOT_TYPED = re.compile(
@@ -275,7 +276,7 @@ def own_words(entry: Entry) -> str:
 
 def _quotes(summary: str) -> Iterator[tuple[str, str]]:
     """The quotes of a summary without spaces and marks, each with its label."""
-    for match in _QUOTED.finditer(summary):
+    for match in QUOTED.finditer(summary):
         bare = _bare(match["text"])
         if len(bare) >= SHORTEST:
             yield bare, (match["label"] or "").strip(" *:\uff1a").lower()

@@ -20,7 +20,8 @@
 The checks of the content refuse only what is certainly wrong: a good summary that is
 refused costs a request, a weak one costs little, because the facts are kept anyway.
 
-Every value of a summary must occur in what it covers. Small whole numbers are omitted,
+Every value of a summary must occur in what it covers, and every quote on a line of its
+own, for code takes that for what a person said. Small whole numbers are omitted,
 because they count things. A number that can be computed is no invention: the total or
 the length of a list that a call returned, and the sum or difference of numbers of the
 same paragraph.
@@ -35,10 +36,11 @@ from functools import cached_property
 from itertools import accumulate, chain, combinations, pairwise
 from typing import Any
 
+from nbchat.compaction.memory.words import QUOTED
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE
 from nbchat.compaction.results import Number, parsed
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.values import COUNTS, Value, ValueIndex, values
+from nbchat.conversation.values import COUNTS, Value, ValueIndex, name_key, values
 from nbchat.errors import CompactionError
 from nbchat.providers.base import Reply
 
@@ -57,6 +59,10 @@ and the conversation is at least four times as long."""
 
 LONGEST_APOLOGY = 60
 """Words; a longer text that begins with an apology may still be a summary."""
+
+_GAP = re.compile(r"\[?(?:\.\.\.|\u2026)\]?")
+_MARKS = re.compile('["\u201c\u201d\u201e\u00ab\u00bb]')
+"""Where a quote leaves something out, and what shows that a line has several quotes."""
 
 _THINKING = ("analysis", "think", "thinking")
 
@@ -428,7 +434,7 @@ class FactCheck:
 def check_facts(story: str, sources: Sources) -> FactCheck:
     """Find the values of a summary that its sources do not hold."""
     read = story[:STORY_CHARACTERS]
-    found = [each for each in values(read) if not is_marked(story, each.stop)]
+    found = [each for each in _stated(read) if not is_marked(story, each.stop)]
     known = {each for each in found if _is_known(each, sources)}
     said = [(v.start, min(_numbers(v))) for v in found if v in known and _numbers(v)]
     return FactCheck(
@@ -441,6 +447,22 @@ def check_facts(story: str, sources: Sources) -> FactCheck:
             and _numbers(value).isdisjoint(_computed(value, said, read))
         ),
     )
+
+
+def _stated(text: str) -> list[Value]:
+    """The values of a text and its quotes on lines of their own, by their ends.
+
+    Of a quote that leaves something out the longest part counts.
+    """
+    found = values(text)
+    names = {each.stop for each in found if each.kind == "name"}
+    for match in QUOTED.finditer(text):
+        said, stop = match["text"], match.end("text") + 1
+        key = name_key(max(_GAP.split(said), key=len))
+        if stop not in names and key != name_key("") and not _MARKS.search(said):
+            keys = frozenset({key})
+            found.append(Value("name", said, match.start("text"), stop, keys))
+    return sorted(found, key=lambda each: each.stop)
 
 
 def _is_known(value: Value, sources: Sources) -> bool:
@@ -488,7 +510,7 @@ def without_marked(text: str) -> str:
     marks = list(re.finditer(re.escape(INVENTED), text))
     if not marks:
         return text
-    starts = {value.stop: value.start for value in values(text)}
+    starts = {value.stop: value.start for value in _stated(text)}
     kept, index = [], 0
     for mark in marks:
         word = max(text.rfind(sign, index, mark.start()) for sign in " \n") + 1

@@ -12,6 +12,7 @@ from nbchat.compaction.summarizer.reply_validation import (
     FactCheck,
     Sources,
     check_facts,
+    without_marked,
 )
 from nbchat.compaction.summary_format import summary_entry
 from nbchat.conversation.entries import Entry
@@ -183,6 +184,30 @@ def test_each_invented_value_is_marked_where_it_is_and_nothing_is_dropped():
     )
     assert found.names == ["W2", "90", "May 3"]
     assert found.refusal == "the conversation does not say: W2, 90, May 3"
+
+
+@every(
+    ("line", "marks"),
+    [
+        ('"Bitte immer Dezimalkomma \u2013 auch in Tabellen."', 0),
+        ('- "bitte immer Dezimalkomma, auch in Tabellen"', 0),
+        ('1. "Bitte immer ... auch in Tabellen!" (rule)', 0),
+        ("Regel: \u201eBitte immer Dezimalkomma\u201c", 0),
+        ('"Bitte" and "in Tabellen"', 0),
+        ('"Bitte nie Dezimalkomma, auch in Tabellen."', 1),
+        ('- Regel: "Bitte immer Dezimalkomma, auch in Diagrammen."', 1),
+        ('"\u2026"', 0),
+    ],
+)
+def test_a_quote_on_a_line_of_its_own_was_said_word_for_word(line: str, marks: int):
+    said = "Bitte immer Dezimalkomma - auch in Tabellen. Danke!"
+    found = checked(f"Goal\n{line}\nDone.", said)
+    assert len(found.findings) == marks
+    again = check_facts(found.marked, sources(said))
+    assert again.marked == found.marked
+    assert without_marked(found.marked).count("Bitte") == (
+        0 if marks else line.count("Bitte")
+    )
 
 
 def test_calls_results_attachments_and_an_earlier_summary_are_sources():
