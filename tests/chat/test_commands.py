@@ -223,7 +223,8 @@ def quoting(*rules: str) -> Line:
 @pytest.mark.slow
 def test_a_rule_that_a_summary_quotes_is_listed_dropped_and_taken_back(commands):
     said = ["Never use tabs.", "Please always lock the yard."]
-    lines = [says(STORY), quoting(*said, "Nobody said this, ever.")]
+    invented = quoting(*said, "Nobody said this, ever.")  # is asked for once more
+    lines = [says(STORY), invented, invented]
     agent = agent_for(commands, *lines, says(STORY * 3), quoting(*said))
     agent.ask(" ".join(said))
     list(agent.compact(keep=0))

@@ -40,6 +40,7 @@ from nbchat.compaction.memory.words import QUOTED
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE
 from nbchat.compaction.results import Number, parsed
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.secret_masking import HIDDEN
 from nbchat.conversation.values import COUNTS, Value, ValueIndex, name_key, values
 from nbchat.errors import CompactionError
 from nbchat.providers.base import Reply
@@ -60,7 +61,7 @@ and the conversation is at least four times as long."""
 LONGEST_APOLOGY = 60
 """Words; a longer text that begins with an apology may still be a summary."""
 
-_GAP = re.compile(r"\[?(?:\.\.\.|\u2026)\]?")
+_GAP = re.compile(rf"\[?(?:\.\.\.|\u2026)\]?|{re.escape(HIDDEN)}")
 _MARKS = re.compile('["\u201c\u201d\u201e\u00ab\u00bb]')
 """Where a quote leaves something out, and what shows that a line has several quotes."""
 
@@ -452,7 +453,7 @@ def check_facts(story: str, sources: Sources) -> FactCheck:
 def _stated(text: str) -> list[Value]:
     """The values of a text and its quotes on lines of their own, by their ends.
 
-    Of a quote that leaves something out the longest part counts.
+    Of a quote that leaves something out, such as a secret, the longest part counts.
     """
     found = values(text)
     names = {each.stop for each in found if each.kind == "name"}
