@@ -178,8 +178,8 @@ class KernelChat:
         return self.runner.agent
 
     def panel(self) -> ChatUI:
-        """The panel of this kernel's conversation."""
-        if self._panel is None:
+        """The panel of this kernel's conversation; another one after it was closed."""
+        if self._panel is None or self._panel.comm is None:
             self._panel = ChatUI(
                 runner=self.runner,
                 commands=self.commands,

@@ -319,6 +319,9 @@ def test_opened_beside_the_notebook_it_is_the_chat_of_cells(own_shell, capsys):
     before = set(own_shell.user_ns)
     model_id = open_beside()
     assert open_beside() == model_id
+    own_shell.run_line_magic("chat", "").close()
+    closed, model_id = model_id, open_beside()
+    assert model_id not in (closed, "None")
     assert set(own_shell.user_ns) == before
     own_shell.run_line_magic("load_ext", "nbchat")
     assert capsys.readouterr() == ("", "")

@@ -44,6 +44,7 @@ interface Widget {
   node: HTMLElement;
   title: { icon?: unknown; caption: string; label: string };
   isVisible: boolean;
+  isHidden: boolean;
   isDisposed: boolean;
   disposed: Signal;
   dispose(): void;
@@ -152,6 +153,7 @@ declare module "@lumino/widgets" {
     node: HTMLElement;
     title: { icon?: unknown; caption: string; label: string };
     isVisible: boolean;
+    isHidden: boolean;
     isDisposed: boolean;
     disposed: Signal;
     addClass(name: string): void;

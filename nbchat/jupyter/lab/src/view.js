@@ -9,7 +9,8 @@ const PATIENCE_MILLISECONDS = 1500; // until a line says what an opening waits f
 
 // ipywidgets 8.1 asks for a model for two seconds. What comes in the last tenth of a second
 // of these it doesn't see, and says for good that it's not there.
-const GIVEN_UP = "Error displaying widget: model not found";
+const NOT_SHOWN = "Error displaying widget";
+const GIVEN_UP = `${NOT_SHOWN}: model not found`;
 const GIVEN_UP_MILLISECONDS = 2500;
 
 /** @type {Record<string, string>} */
@@ -38,10 +39,10 @@ const LINES = {
   },
 };
 
-/** @typedef {"choose" | "restart" | "again" | "insert"} Action */
+/** @typedef {"choose" | "restart" | "again" | "reopen" | "insert"} Action */
 
 /** @type {Record<Action, string>} */
-const LABELS = { choose: "Choose a kernel", restart: "Restart the kernel", again: "Try again", insert: "Add to the notebook" };
+const LABELS = { choose: "Choose a kernel", restart: "Restart the kernel", again: "Try again", reopen: "Open it again", insert: "Add to the notebook" };
 
 export class ChatView extends Panel {
   /** @param {NotebookPanel} notebook @param {Commands} commands */
@@ -197,7 +198,7 @@ export class ChatView extends Panel {
       const isBeside = this.isBusy && this.isSettled && Boolean(kernel.supportsSubshells);
       const opened = await openChat(kernel, { isBeside });
       if (isOld()) return;
-      if ("modelId" in opened) await this.draw(opened.modelId, kernel.id);
+      if ("modelId" in opened) await this.draw(opened.modelId, kernel.id, isOld);
       else if ("missing" in opened) this.explain(LINES[opened.missing]);
       else this.fail(opened.problem);
     } catch (error) {
@@ -207,19 +208,36 @@ export class ChatView extends Panel {
     }
   }
 
-  /** @param {string} modelId @param {string} kernelId */
-  async draw(modelId, kernelId) {
+  /** @param {string} modelId @param {string} kernelId @param {() => boolean} isOld */
+  async draw(modelId, kernelId, isOld) {
     const { rendermime } = this.notebook.content; // the application's has no widget manager
     const data = { [WIDGET]: { version_major: 2, version_minor: 0, model_id: modelId } };
     const chat = rendermime.createRenderer(WIDGET);
     await chat.renderModel(rendermime.createModel({ data, trusted: true }));
-    this.chat?.dispose();
+    if (isOld()) return chat.dispose();
     this.chat = chat;
-    this.shownFor = kernelId;
-    this.isHelpless = false;
-    this.note.hide();
     this.addWidget(chat);
+    const watch = new MutationObserver(() => this.look(chat, kernelId));
+    watch.observe(chat.node, { childList: true, attributeFilter: ["class"] });
+    chat.disposed.connect(() => watch.disconnect(), this);
+    this.say("Opening the chat.", ["again"]);
+    this.look(chat, kernelId);
     if (this.wantsFocus) this.whenDrawn(() => this.focus());
+  }
+
+  /** What ipywidgets shows: the panel, nothing once the kernel has closed it, or its own
+   * words while it waits and when it gave up.
+   * @param {Renderer} chat @param {string} kernelId
+   */
+  look(chat, kernelId) {
+    if (chat !== this.chat || this.isDisposed) return;
+    const { firstElementChild: shown, textContent: text } = chat.node;
+    if (chat.isHidden || !chat.node.hasChildNodes()) {
+      this.forget("The notebook's kernel closed this chat.", ["reopen"]);
+    } else if (shown) {
+      this.shownFor = kernelId;
+      this.note.hide();
+    } else if (text?.startsWith(NOT_SHOWN)) this.fail(text);
   }
 
   /** Call once the panel shows its conversation, which may be in a while.
@@ -289,6 +307,10 @@ export class ChatView extends Panel {
   }
 
   again() {
+    return this.open();
+  }
+
+  reopen() {
     return this.open();
   }
 
