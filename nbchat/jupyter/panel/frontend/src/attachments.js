@@ -274,7 +274,7 @@ export class Attached {
     const drop = button("nbc-attached-drop", "×", `Don't attach ${mention}`);
     drop.setAttribute("aria-label", drop.title);
     on(drop, "click", () => this.drop(mention));
-    const anyway = button("nbc-attached-anyway", `${hidden} hidden · send anyway`, SECRETS);
+    const anyway = button("", `${hidden} hidden · send anyway`, SECRETS);
     on(anyway, "click", () => this.attachAnyway(mention));
     const extra = hidden && mention.startsWith("@") ? [anyway] : [];
     const shown = problem ? tag("span", "nbc-attached-problem", {}, problem) : open;

@@ -113,7 +113,7 @@ function planRows(plan) {
 export function addProposalButtons(item) {
   if (!item.matches(".nbc-proposal")) return;
   item.append(
-    button("nbc-compact-now nbc-primary", "Compact", "Compact now"),
+    button("nbc-primary", "Compact", "Compact now"),
     button("nbc-compact-later", "Later", "Go on until the context window is nearly full"),
     button("nbc-compact-view", "View what is kept", "See what a compaction keeps word for word"),
   );

@@ -71,7 +71,7 @@ export class ContextDialog extends Dialog {
       this.close();
       this.panel.modelDialog.openWindow(this.panel.parts.context);
     });
-    return tag("div", "nbc-context-assumed", {}, `Assuming a context window of ${about(size ?? 0)}. `, change);
+    return tag("div", "", {}, `Assuming a context window of ${about(size ?? 0)}. `, change);
   }
 }
 
@@ -152,7 +152,7 @@ function dueText(figures, { limit: guard, window: size }) {
 function detailsOf({ window: limit, policy, outlook }) {
   const size = limit === null ? "" : `The context window has ${plural(limit, "token")}. `;
   const lines = tag("span", "", {}, `${size}${outlook} The policy is ${policy}.`);
-  return tag("details", "nbc-context-details", {}, tag("summary", "", {}, "Details"), lines);
+  return tag("details", "", {}, tag("summary", "", {}, "Details"), lines);
 }
 
 /** @param {Protocol.Cost[]} costs */

@@ -49,13 +49,13 @@ function headParts() {
   const dot = tag("span", "nbc-dot", { "aria-hidden": "true" });
   const model = button("nbc-model", "", "Choose another model");
   model.setAttribute("aria-haspopup", "dialog");
-  const meterText = tag("span", "nbc-meter-text");
+  const meterText = tag("span");
   const filling = { role: "progressbar", "aria-label": "Context" };
   const meterBar = tag("span", "nbc-ring", filling);
   const opening = { type: "button", "aria-haspopup": "dialog" };
   const context = tag("button", "nbc-open-context", opening, meterText);
   const meter = tag("div", "nbc-meter", {}, meterBar, context);
-  const more = iconButton("nbc-more", "more", "More", "History, sessions, compaction, settings");
+  const more = iconButton("", "more", "More", "History, sessions, compaction, settings");
   more.setAttribute("aria-haspopup", "menu");
   more.setAttribute("aria-expanded", "false");
   const menu = tag("div", "nbc-menu", { role: "menu", "aria-label": "More", hidden: "" });
@@ -109,7 +109,7 @@ function middleParts() {
 
 function footParts() {
   const goneText = tag("span", "", { role: "alert" });
-  const reopen = button("nbc-reopen nbc-primary", "Reopen chat", "Load nbchat and run this cell again");
+  const reopen = button("nbc-primary", "Reopen chat", "Load nbchat and run this cell again");
   const gone = tag("div", "nbc-gone", {}, goneText, reopen);
   const foreign = tag("div", "nbc-gone", { role: "alert" }, FOREIGN);
   const queue = tag("ul", "nbc-queue", { "aria-label": "Queued messages" });
@@ -130,7 +130,7 @@ function footParts() {
   const notice = tag("span", "", { role: "status" }, EDITING);
   const editing = tag("div", "nbc-editing", { hidden: "" }, notice, cancelEditing);
   const running = tag("div", "nbc-editing nbc-cell-notice", { hidden: "" });
-  const attach = iconButton("nbc-attach", "attach", "Attach a file");
+  const attach = iconButton("", "attach", "Attach a file");
   const mention = button("nbc-mention", "@", "Attach from the notebook: a variable, cell, error …");
   mention.setAttribute("aria-label", "Attach from the notebook");
   const stop = iconButton("nbc-stop", "stop", "Stop", "Stop the answer (Escape)");

@@ -39,8 +39,8 @@ export class ModelDialog extends Dialog {
     this.refused = null;
     this.current = tag("section", "nbc-model-current", { "aria-label": "In use" });
     this.own = tag("section", "nbc-model-own", { "aria-label": "Your own server" });
-    this.results = tag("div", "nbc-model-results");
-    this.list = tag("div", "nbc-model-sections");
+    this.results = tag("div");
+    this.list = tag("div");
     const typing = { type: "text", autocomplete: "off", spellcheck: "false" };
     this.address = tag("input", "", { ...typing, placeholder: "localhost:8000", "aria-label": "Address", "data-first": "" });
     this.connect = primary("Connect", "Ask this server for its models", "submit");
@@ -230,7 +230,7 @@ export class ModelDialog extends Dialog {
     const server = this.servers.get(kind);
     const known = server && !server.problem ? this.serverRows(kind, server) : [this.rowsOf(provider)];
     const state = place === "none" && !needsKey ? "no key needed" : PLACES[place];
-    const summary = tag("summary", "", { title: variable }, tag("span", "nbc-model-provider", {}, name), tag("span", "nbc-choice-about", {}, state));
+    const summary = tag("summary", "", { title: variable }, tag("span", "", {}, name), tag("span", "nbc-choice-about", {}, state));
     const more = button("", "List its models", `Ask ${name} for its models`);
     on(more, "click", () => this.ask(kind, { provider: kind, address: "" }));
     const parts = place === "none" && needsKey ? [this.keyRow(provider)] : [more];

@@ -19,8 +19,8 @@ export class KnownDialog extends Dialog {
     this.parts = tag("div", "nbc-known-parts", { role: "group", "aria-label": "Parts" });
     const scrolling = region("What is sent");
     this.sent = tag("pre", "nbc-output", scrolling);
-    this.agree = button("nbc-primary nbc-known-agree", "", "Send it with each request from now on");
-    this.off = button("nbc-known-off", "Turn off", "Don't tell the model about the notebook, in any chat");
+    this.agree = button("nbc-primary", "", "Send it with each request from now on");
+    this.off = button("", "Turn off", "Don't tell the model about the notebook, in any chat");
     const done = button("", "Done", "Back to the message");
     done.dataset.first = "";
     this.content.append(this.hint, this.parts, this.sent);

@@ -379,8 +379,8 @@ class Panel {
       this.send({ type: "withdraw", index, text, edit: isEdit });
       this.focusBox();
     };
-    const edit = iconButton("nbc-queued-edit", "edit", "Edit", "Move it back into the message box");
-    const remove = iconButton("nbc-queued-remove", "close", "Remove", "Don't send it");
+    const edit = iconButton("", "edit", "Edit", "Move it back into the message box");
+    const remove = iconButton("", "close", "Remove", "Don't send it");
     on(edit, "click", () => withdraw(true));
     on(remove, "click", () => withdraw(false));
     return tag("li", "nbc-queued", {}, tag("span", "", { dir: "auto" }, text.slice(0, QUEUED_SHOWN)), edit, remove);

@@ -39,7 +39,7 @@ export class RunNotice {
    */
   wait(token, text, withdraw) {
     if (!text) return this.hide(token);
-    const undo = button("nbc-withdraw-run", "Withdraw", "Don't run the model's cell");
+    const undo = button("", "Withdraw", "Don't run the model's cell");
     on(undo, "click", () => {
       this.hide(token);
       withdraw();
@@ -84,8 +84,8 @@ export class RunNotice {
 
   /** @param {string} name @param {Kernel} kernel */
   offerRestart(name, kernel) {
-    const restart = button("nbc-restart", "Restart kernel", "Restart the kernel. All variables are lost.");
-    const leave = button("nbc-leave", "Let it run", "Hide this line");
+    const restart = button("", "Restart kernel", "Restart the kernel. All variables are lost.");
+    const leave = button("", "Let it run", "Hide this line");
     on(restart, "click", () => {
       this.hide("stop");
       kernel.restart();

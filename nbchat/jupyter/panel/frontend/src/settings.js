@@ -59,7 +59,7 @@ export class SettingsDialog extends Dialog {
     /** @type {SettingRow[]} */
     this.saving = []; // whose answer is still to come
     this.saved = 0; // how many are saved together
-    this.scope = tag("select", "nbc-setting-scope", { "aria-label": "Save for" });
+    this.scope = tag("select", "", { "aria-label": "Save for" });
     this.save = primary("Save", "Save what you changed", "submit");
     const close = button("", "Cancel", "Close without saving");
     this.form = tag("form", "nbc-setting-form", { "aria-label": "Settings" });

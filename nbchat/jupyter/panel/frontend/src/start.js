@@ -113,7 +113,7 @@ export class Start {
   suggestions({ suggestions }) {
     const row = tag("div", "nbc-start-row");
     for (const { label, text } of suggestions) {
-      const ask = button("nbc-suggestion", label, text);
+      const ask = button("", label, text);
       on(ask, "click", () => this.panel.say(text));
       row.append(ask);
     }

@@ -13,7 +13,7 @@ export class SummaryDialog extends Dialog {
   /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "Edit the summary", className: "nbc-summary-dialog" });
-    this.text = tag("textarea", "nbc-summary-edit", { rows: "9", "data-first": "" });
+    this.text = tag("textarea", "", { rows: "9", "data-first": "" });
     this.facts = tag("pre", "nbc-output");
     const label = tag("div", "nbc-label", {}, "Facts kept by code (not editable)");
     this.kept = tag("div", "nbc-kept", {}, label, this.facts);
