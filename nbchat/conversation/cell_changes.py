@@ -37,6 +37,8 @@ class CellState:
     """A JSON list of outputs as in a notebook's file, those with text only."""
     above: str = ""
     """Id of the cell above it; empty at the top."""
+    below: str = ""
+    """Id of the cell below it; empty at the bottom, and where it isn't known."""
     left_out: int = 0
     """Number of outputs that are not kept: pictures, and what was too long."""
 
@@ -136,9 +138,9 @@ def _within_limits(changes: list[CellChange]) -> list[CellChange]:
     return [each for each in changes if each.turn in kept]
 
 
-Outcome = Literal["restored", "same", "edited", "deleted", "hidden"]
+Outcome = Literal["restored", "same", "edited", "deleted", "moved", "hidden"]
 """An undo's effect on a cell: nothing if it is the same as before, if the person has
-edited or deleted it since, or if a secret in it was not kept."""
+edited, deleted or moved it since, or if a secret in it was not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,8 @@ class CellUndo:
     """None where the turn deleted it."""
     before: CellState | None
     """None where the turn inserted it: an undo deletes it."""
-    is_moved: bool = False
+    moved: CellState | None = None
+    """The cell after the last move by the turn; None if the turn left it in place."""
 
     def outcome(self, present: CellState | None) -> Outcome:
         """The effect of undoing, given the cell as it is now; None if there is none."""
@@ -161,6 +164,8 @@ class CellUndo:
             return "deleted"
         if not _is_same(written, _written(self.left)):
             return "edited"
+        if self.is_moved_since(present) and written == _written(self.before):
+            return "moved"
         return "restored" if self.restored(present) else "hidden"
 
     def restored(self, present: CellState | None) -> tuple[CellState | None] | None:
@@ -173,8 +178,18 @@ class CellUndo:
         source = with_secrets_of(present.source if present else "", self.before.source)
         return None if source is None else (replace(self.before, source=source),)
 
+    def is_moved_since(self, present: CellState | None) -> bool:
+        """True if the turn moved the cell and both its neighbours are others now.
+
+        Where one is another, that one may have been inserted, moved or deleted.
+        """
+        if self.moved is None or present is None or self.before is None:
+            return False
+        is_above_same = present.above == self.moved.above
+        return not (is_above_same or present.below == self.moved.below)
+
     def _is_in_place(self, present: CellState | None) -> bool:
-        if not self.is_moved or present is None or self.before is None:
+        if self.moved is None or present is None or self.before is None:
             return True
         return present.above == self.before.above
 
@@ -209,7 +224,7 @@ def undo_of(changes: Iterable[CellChange]) -> list[CellUndo]:
         own = by_cell.pop(change.cell, [])
         by_cell[change.cell] = [] if change.is_undo else [*own, change]
     found = (
-        CellUndo(cell, own[-1].after, own[0].before, any(c.is_move for c in own))
+        CellUndo(cell, own[-1].after, own[0].before, _last_move(own))
         for cell, own in reversed(by_cell.items())
         if own
     )
@@ -251,6 +266,10 @@ def counts(undo: Iterable[CellUndo]) -> Mapping[str, int]:
         else:
             found["changed"] += 1
     return found
+
+
+def _last_move(changes: Iterable[CellChange]) -> CellState | None:
+    return next((c.after for c in reversed([*changes]) if c.is_move), None)
 
 
 def _written(state: CellState | None) -> tuple[str, str] | None:

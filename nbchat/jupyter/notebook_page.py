@@ -22,6 +22,13 @@ FIND_SECONDS = 3.0
 
 ANSWER_SECONDS = 10.0
 
+BEGIN_SHARE = 0.8
+"""Of the time for an answer, after which a page no longer begins to act.
+
+It reads its own clock when it is found, and again before it acts: a page that was
+frozen in between does nothing after its answer is given up.
+"""
+
 STEP_SECONDS = 0.1
 """Interval at which a stop is noticed."""
 
@@ -72,6 +79,7 @@ class PageRequests:
         find_seconds: float = FIND_SECONDS,
     ) -> None:
         """`send` sends a message to all views."""
+        self.answer_seconds = ANSWER_SECONDS
         self._send = send
         self._find_seconds = find_seconds
         self._waiting: dict[str, queue.SimpleQueue[NotebookAnswer]] = {}
@@ -106,19 +114,18 @@ class PageRequests:
         action: str,
         details: Details = NOTHING,
         *,
-        timeout_seconds: float = ANSWER_SECONDS,
         view: str = "",
     ) -> NotebookAnswer:
         """Have the view act, and return its answer, which may be a problem.
 
         Raises NbchatError where no view has the notebook and when the answer takes
-        longer than the timeout, and Stopped.
+        longer than `answer_seconds`, and Stopped.
         """
         with self.asking(action, details, view=view) as reply:
-            answer = reply.wait(timeout_seconds)
+            answer = reply.wait(self.answer_seconds)
         if answer is None:
             raise NbchatError(
-                f"The notebook's page didn't answer within {timeout_seconds:g} s."
+                f"The notebook's page didn't answer within {self.answer_seconds:g} s."
             )
         return answer
 
@@ -127,22 +134,29 @@ class PageRequests:
         self, action: str, details: Details = NOTHING, *, view: str = ""
     ) -> Iterator[Reply]:
         """Have the view act, or another `view`; its answer may be awaited in steps."""
-        with self._sent(action, view or self.find(), details) as reply:
+        found = self._found(view)
+        until = found.clock + int(BEGIN_SHARE * 1000 * self.answer_seconds)
+        with self._sent(action, found.view, {**details, "until": until}) as reply:
             yield reply
 
     def find(self) -> str:
         """The view to ask; raises NbchatError where none has the notebook."""
+        return self._found("").view
+
+    def _found(self, view: str) -> NotebookAnswer:
+        """The answer of this view, or of the one to ask, that it is there."""
+        wanted = view or self._view
         until = time.monotonic() + self._find_seconds
         with self._sent("find", "", {}) as reply:
             found = self._finds[reply.token]
-            while not found or (self._view and self._view not in found):
+            while not found or (wanted and wanted not in found):
                 if reply.wait(until - time.monotonic()) is None:
                     break
-        if not found:
+        if not found or (view and view not in found):
             raise NbchatError(NO_PAGE)
-        if self._view not in found:
+        if not view and self._view not in found:
             self._view = next(iter(found))
-        return self._view
+        return found[view or self._view]
 
     def is_there(self, view: str) -> bool:
         """True if a view still answers."""
@@ -180,12 +194,7 @@ class PageRequests:
 
         Raises NbchatError where no view has the notebook.
         """
-        answer = self.ask(
-            "identify",
-            {"notebook_id": notebook_id},
-            timeout_seconds=self._find_seconds,
-        )
-        return answer.notebook_id
+        return self.ask("identify", {"notebook_id": notebook_id}).notebook_id
 
     @contextmanager
     def notice(self, text: str) -> Iterator[Reply]:

@@ -46,10 +46,10 @@ class NotebookUndo:
         session, before = self._session(), self._before
         turn = last_turn(session.transcript)
         (cell,) = answer.cells
-        above = before.above if before else ""
+        above, below = (before.above, before.below) if before else ("", "")
         if edit.change in ("insert", "move"):
-            above = edit.after.id if edit.after else ""
-        after = CellState(cell.kind, cell.source, above=above)
+            above, below = edit.after.id if edit.after else "", answer.below
+        after = CellState(cell.kind, cell.source, above=above, below=below)
         left = None if edit.change == "delete" else after
         start = turn.start if turn else 0
         session.cell_changes.append(CellChange(start, cell.id, before, left))
@@ -78,13 +78,14 @@ class NotebookUndo:
         outcome = undo.outcome(present)
         is_forced = bool(forced) and outcome in ("edited", "deleted")
         if outcome == "restored" or is_forced:
-            restored = undo.restored(present)
-            if restored is not None:
+            outcome = "hidden"
+            if (restored := undo.restored(present)) is not None:
                 self._restore(undo, present, restored[0], view)
                 change = CellChange(turn, undo.cell, present, restored[0], is_undo=True)
                 self._session().cell_changes.append(change)
-                return
-            outcome = "hidden"
+                if not undo.is_moved_since(present):
+                    return
+                outcome = "moved"
         yield LeftCell(
             undo.cell,
             kept.number if kept else 0,
@@ -106,7 +107,9 @@ class NotebookUndo:
             "change": "delete",
         }
         if before is not None:
-            is_placed = undo.is_moved or present is None
+            is_placed = present is None or (
+                undo.moved is not None and not undo.is_moved_since(present)
+            )
             details |= {
                 "change": "replace" if present else "insert",
                 "source": before.source,
@@ -137,5 +140,6 @@ def _state(kept: KeptCell) -> CellState:
         kept.attachments,
         kept.outputs,
         kept.above,
+        kept.below,
         kept.left_out,
     )

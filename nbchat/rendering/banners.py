@@ -134,6 +134,7 @@ LEFT = {
     "same": "{} is already back to how it was.",
     "edited": "{} has edits you made since, so it stays as it is.",
     "deleted": "You have deleted a cell that was changed. It stays deleted.",
+    "moved": "{} has been moved since, so it stays where it is.",
     "hidden": "{} had a secret that isn't kept. It stays as it is.",
 }
 """Why an undo has left a cell as it is."""

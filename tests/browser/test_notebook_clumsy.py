@@ -3,13 +3,14 @@
 The model does what a message says (`notebook_model.py`).
 """
 
+import time
 from collections.abc import Callable
 
 import pytest
 from labkit import Notebook
 from notebook_model import MODEL, SHARED, Model
 from panels import say
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 pytestmark = pytest.mark.slow
 
@@ -36,6 +37,25 @@ SELECT = f"""([first, last]) => {{
     if (last > first) {CONTENT}.extendContiguousSelectionTo(last) }}"""
 
 ATTACHED = f"n => Object.keys({SHARED}.cells[n].getAttachments?.() ?? {{}})"
+
+SET_SECONDS = """
+next(e for e in Out.values() if hasattr(e, 'page')).page.answer_seconds = 4
+"""
+"""What a tool waits for the page."""
+
+FREEZE = """() => {
+    const { send } = WebSocket.prototype;
+    let isKept = false;
+    WebSocket.prototype.send = function (sent) {
+        send.call(this, sent);
+        const text = typeof sent === 'string' ? sent : new TextDecoder().decode(sent);
+        isKept ||= text.includes('"kept"');
+        if (!isKept || !text.includes('"digest"')) return;
+        WebSocket.prototype.send = send;
+        const held = new XMLHttpRequest();
+        held.open('GET', '/until-told', false);
+        held.send() } }"""
+"""Blocks the page's thread once it has said that it is there, just before an edit."""
 
 RENAME = """name => window.jupyterapp.shell.currentWidget.context.rename(name)"""
 
@@ -70,9 +90,13 @@ class Person:
 
     def undoes(self) -> None:
         """Undo the last turn of the model."""
+        self.tries_to_undo("Undone in 1 cell")
+
+    def tries_to_undo(self, said: str) -> None:
+        """Undo the last turn of the model; the line under it says something."""
         line = self.model.panel.locator(".nbc-cells").last
         line.get_by_role("button", name="Undo changes of this turn").click()
-        expect(line).to_contain_text("Undone in 1 cell")
+        expect(line).to_contain_text(said)
 
     def sources(self) -> list[str]:
         """All cells but that of the panel."""
@@ -90,6 +114,7 @@ CELLS = (
     "e = 1",
     "![](attachment:plot.png)",
     "f = 1",
+    SET_SECONDS,
 )
 
 
@@ -109,7 +134,7 @@ def test_what_a_person_does_while_a_card_waits_loses_nothing(
     card.get_by_role("button", name="Show cell").click()
     expect(cells.nth(3)).to_be_in_viewport()
     person.does("move-cell-down", 3)
-    assert person.approves(card).startswith("changed cell 5 of 8")
+    assert person.approves(card).startswith("changed cell 5 of 9")
     assert person.sources()[2:4] == ["c = 1\nd = 1", "b = 2"]
 
     # Splits, merges, deletes and undoes
@@ -137,16 +162,22 @@ def test_what_a_person_does_while_a_card_waits_loses_nothing(
     name = person.notebook.name
     page.evaluate(RENAME, "renamed-by-a-person.ipynb")
     person.notebook.name = "renamed-by-a-person.ipynb"
-    assert person.approves(card).startswith("changed cell 2 of 9")
+    assert person.approves(card).startswith("changed cell 2 of 10")
     person.does("move-cell-down", 1)
     person.undoes()
     assert person.sources()[:2] == ["# Heading", "a = 1"]
     page.evaluate(RENAME, name)
     person.notebook.name = name
 
-    # What is pasted into text stays.
+    # Moves a cell that the model has moved
     say(model.panel, "/allow all")
     expect(model.panel.locator(".nbc-allowed")).to_be_visible()
+    assert "moved, now cell 1 of 10" in model.edit("move", cell=person.ids[1])
+    person.does("move-cell-down", 0)
+    person.tries_to_undo("Cell 2 has been moved since, so it stays where it is.")
+    assert person.sources()[:2] == ["a = 1", "# Heading"]
+
+    # What is pasted into text stays.
     text = person.ids[6]
     at = [each.startswith("![]") for each in person.sources()].index(True) + 1
     model.do("read_notebook", cells=[text])
@@ -157,3 +188,22 @@ def test_what_a_person_does_while_a_card_waits_loses_nothing(
         person.undoes()
         assert page.evaluate(ATTACHED, at) == ["plot.png"]
     assert model.do("run_cells", cells=[text]).endswith("raw: nothing to run")
+
+    # The page is frozen while the model edits.
+    last = len(person.sources())
+    person.notebook.run(last)
+    model.do("read_notebook", cells=[model.id(last - 1)])
+    told = model.notebook.lab.root / "told.json"
+    told.unlink()
+
+    def thaw(route: Route) -> None:
+        while not told.exists():
+            time.sleep(0.02)
+        route.fulfill()
+
+    page.route("**/until-told", thaw)
+    page.evaluate(FREEZE)
+    change = {"cell": model.id(last - 1), "source": "late = 1"}
+    assert "didn't answer within 4 s" in model.edit("replace", **change)
+    told = model.do("read_notebook", cells=[model.id(last - 1)])
+    assert told.endswith("f = 1")

@@ -85,6 +85,36 @@ def test_a_cell_that_was_moved_goes_back_below_the_one_it_was_below():
     assert counts([undo])["moved"] == 1
 
 
+@every(
+    ("above", "below", "outcome"),
+    [
+        ("c", "d", "restored"),
+        ("c", "new", "restored"),
+        ("new", "d", "restored"),
+        ("b", "c", "moved"),
+        ("", "a", "moved"),
+        ("a", "b", "same"),
+    ],
+)
+def test_a_cell_that_a_person_moved_since_stays_where_it_is(above, below, outcome):
+    before, left = code("1", above="a", below="b"), code("1", above="c", below="d")
+    (undo,) = undo_of([CellChange(0, "x", before, left)])
+    assert undo.outcome(code("1", above=above, below=below)) == outcome
+
+
+def test_of_a_cell_that_was_moved_and_changed_the_text_goes_back_wherever_it_is():
+    before, moved = code("1", above="a", below="b"), code("1", above="c", below="d")
+    by_a_person = code("1", above="", below="a")
+    changes = [
+        CellChange(0, "x", before, moved),
+        CellChange(0, "x", by_a_person, code("2", above="", below="a")),
+    ]
+    (undo,) = undo_of(changes)
+    present = code("2", above="", below="a")
+    assert undo.outcome(present) == "restored"
+    assert undo.is_moved_since(present)
+
+
 def test_what_is_undone_is_not_undone_again_until_the_turn_changes_it_again():
     first = edit("a", "1", "2")
     assert undo_of([first, undone(first)]) == []

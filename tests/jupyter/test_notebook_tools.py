@@ -493,9 +493,10 @@ def test_a_page_that_refuses_or_is_silent_is_a_line_of_its_own():
             requests.receive(NotebookAnswer(asked["token"], "v", problem, ()))
 
     requests = PageRequests(refuse, find_seconds=0.05)
-    assert requests.ask("edit", timeout_seconds=1).problem.endswith("read-only")
+    assert requests.ask("edit").problem.endswith("read-only")
+    requests.answer_seconds = 0.05
     with pytest.raises(NbchatError, match=r"didn't answer within 0.05 s"):
-        requests.ask("read", timeout_seconds=0.05)
+        requests.ask("read")
     requests.receive(NotebookAnswer("late", "v", "", ()))
 
 

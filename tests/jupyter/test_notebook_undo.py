@@ -1,7 +1,7 @@
 """Changes of cells are kept and undone through pages that are no browsers."""
 
 import pytest
-from notebook_pages import Page
+from notebook_pages import Page, place
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -30,8 +30,11 @@ class Desk:
     def read(self, *cells: str) -> None:
         self._tools.read_notebook(cells=cells)
 
-    def edit(self, change: str, cell: str = "", source: str = "") -> None:
-        self._tools.edit_notebook(change=change, cell=cell, source=source)
+    def edit(
+        self, change: str, cell: str = "", source: str = "", after: str = ""
+    ) -> None:
+        what = {"cell": cell, "source": source, "after": after}
+        self._tools.edit_notebook(change=change, **what)
 
 
 def test_a_person_who_edits_every_cell_that_the_agent_edits_loses_nothing():
@@ -81,6 +84,31 @@ def test_an_undo_in_a_second_tab_that_never_saw_the_change_does_nothing_there():
     assert [tab["a"] for tab in page.tabs.values()] == ["2", "1"]
     assert desk.undo.undo(0, view="one") == []
     assert [tab["a"] for tab in page.tabs.values()] == ["1", "1"]
+
+
+def test_a_cell_that_a_person_moved_since_stays_where_it_is():
+    page = Page(a="1", b="2", c="3", d="4")
+    desk = Desk(page)
+    desk.read("a", "b")
+    desk.edit("move", "a", after="d")
+    desk.edit("move", "b", after="c")
+    desk.edit("replace", "b", "20")
+    assert [*page.cells] == ["c", "b", "d", "a"]
+    place(page.cells, "a", "c")
+    assert [(e.cell, e.outcome) for e in desk.undo.undo(0)] == [("a", "moved")]
+    assert page.cells == {"b": "2", "c": "3", "a": "1", "d": "4"}
+    assert [*page.cells] == ["b", "c", "a", "d"]
+
+
+def test_of_a_cell_that_a_person_moved_the_model_s_text_goes_back_where_it_is():
+    page = Page(a="1", b="2", c="3")
+    desk = Desk(page)
+    desk.read("a")
+    desk.edit("move", "a", after="b")
+    desk.edit("replace", "a", "10")
+    place(page.cells, "a", "c")
+    assert [(e.cell, e.outcome) for e in desk.undo.undo(0)] == [("a", "moved")]
+    assert [*page.cells.items()] == [("b", "2"), ("c", "3"), ("a", "1")]
 
 
 def test_a_cell_that_a_person_deleted_stays_deleted_until_they_want_it_back():

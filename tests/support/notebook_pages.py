@@ -70,8 +70,11 @@ class Page:
             if change == "delete":
                 del cells[name]
                 return {"cells": [before]}
-            cells[name] = asked["source"]
-        return {"cells": [described(cells, name)]}
+            if change != "move":
+                cells[name] = asked["source"]
+            if change == "move" or (asked["action"] == "restore" and "after" in asked):
+                place(cells, name, asked["after"])
+        return {"cells": [described(cells, name)], "below": beside(cells, name)[1]}
 
 
 def described(cells: dict[str, str], name: str) -> dict[str, Any]:
@@ -83,4 +86,20 @@ def kept(cells: dict[str, str], name: str) -> dict[str, Any]:
     number = [*cells].index(name) + 1
     made = {"id": name, "number": number, "kind": "code", "source": cells[name]}
     made |= {"metadata": "{}", "attachments": "{}", "outputs": "[]"}
-    return {**made, "above": "", "left_out": 0}
+    above, below = beside(cells, name)
+    return {**made, "above": above, "below": below, "left_out": 0}
+
+
+def beside(cells: dict[str, str], name: str) -> tuple[str, str]:
+    """The cells above and below one; empty where there is none."""
+    names = ["", *cells, ""]
+    at = names.index(name)
+    return names[at - 1], names[at + 1]
+
+
+def place(cells: dict[str, str], name: str, above: str) -> None:
+    """Move a cell below another, or to the top."""
+    source, others = cells.pop(name), [*cells.items()]
+    at = [*cells].index(above) + 1 if above else 0
+    cells.clear()
+    cells.update([*others[:at], (name, source), *others[at:]])

@@ -418,8 +418,8 @@ class KeptCell:
     """A cell as it is kept for an undo.
 
     `metadata`, `attachments` and `outputs` are JSON as in a notebook's file, of outputs
-    only the text; `left_out` counts what is not kept. `above` is the id of the cell
-    above it.
+    only the text; `left_out` counts what is not kept. `above` and `below` are the ids of
+    the cells beside it.
     """
 
     id: str
@@ -430,6 +430,7 @@ class KeptCell:
     attachments: str
     outputs: str
     above: str
+    below: str
     left_out: int
 
 
@@ -439,7 +440,9 @@ class NotebookAnswer:
 
     With a `problem`, `cells` may hold the cell as it is now. `total` counts all cells,
     `selected` is the id of the one that is selected. Two views of a notebook with the
-    same sources have the same `path` and `digest`. `picture` is in base64.
+    same sources have the same `path` and `digest`. `picture` is in base64. `below` is
+    the id of the cell below one that was edited. `clock` is the page's own time in
+    milliseconds, which it needs to tell whether a request comes too late.
     """
 
     token: Token
@@ -453,6 +456,8 @@ class NotebookAnswer:
     digest: str = ""
     picture: str = ""
     kept: tuple[KeptCell, ...] = ()
+    below: str = ""
+    clock: Amount = 0
 
 
 Said = Send | Branch
@@ -1106,6 +1111,7 @@ class Notebook:
     of up to 1,000 cells from the position `first` on, of those with the text `search`.
     `expected` is the source to which an edit or a run applies; null for any.
     `is_trial` only checks an edit. `number` is a picture's place among the outputs.
+    Nothing is done after `until`, a time of the page's own clock.
     `keep` is answered with the cell as an undo needs it, or no cell; `restore` puts it
     back, `outputs`, `metadata` and `attachments` as JSON, where its source is
     `expected`, or where it is gone and that is null. `notice` shows a line, `source`,
@@ -1129,6 +1135,7 @@ class Notebook:
     ]
     view: str
     token: Token
+    until: Amount = ABSENT
     notebook_id: str = ABSENT
     first: int = ABSENT
     search: str = ABSENT

@@ -21,6 +21,8 @@ const READABLE = ["text/latex", "text/markdown", "application/json"];
 const WIDGET = "application/vnd.jupyter.widget-view+json";
 const BARE = /^(<[\w.]+( object)?( at 0x[0-9a-f]+)?>|alt\.\w+\(\.\.\.\))?$/; // says nothing of its value
 
+const CONTROLS = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\))/g; // a terminal's colours, cursor moves and links
+
 /** @param {Output[]} outputs @param {Element | undefined} shown the cell in the page
  * @returns {Protocol.CellOutput[]}
  */
@@ -143,7 +145,7 @@ function oneLine(text) {
 
 /** @param {string} text */
 function plain(text) {
-  return text.replace(/\u001b\[[0-9;]*m/g, ""); // colours of a terminal
+  return text.replace(CONTROLS, "");
 }
 
 /** The start and the end: an error is at the end of a long output.

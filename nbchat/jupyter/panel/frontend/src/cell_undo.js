@@ -29,6 +29,7 @@ export function kept({ cells, known }, index) {
     attachments: isWhole ? attachments : "{}",
     outputs: JSON.stringify(fitting),
     above: cells[index - 1]?.id ?? "",
+    below: cells[index + 1]?.id ?? "",
     left_out: outputs.filter(isPicture).length + texts.length - fitting.length + Number(!isWhole),
   };
 }

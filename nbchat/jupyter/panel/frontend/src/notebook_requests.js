@@ -19,6 +19,7 @@ const SHORT_ID = 8; // characters of an id, if no other cell shares them
 const RENDER_MILLISECONDS = 50;
 const DRAW_LOOKS = 20; // a second for plots after their cell has ended, longer in a page that is busy drawing
 const SETTLE_MILLISECONDS = 150; // from a plot's first shape to its last
+const SLEPT = "the notebook's page was asleep, so nothing was done; try again"; // the kernel may have given up, and said so
 const STOP_MILLISECONDS = 1000; // until a cell is interrupted again
 
 /** A cell is not what was expected: the answer holds it as it is. */
@@ -59,6 +60,7 @@ export class NotebookRequests {
     if (asked.action === "notice" || !isAsked) return;
     try {
       if (!this.notebook.open) throw Error("this page can't reach the notebook"); // else each message waits for it
+      if (asked.until !== undefined && Date.now() > asked.until) throw Error(SLEPT);
       this.answer(asked, await this.act(asked));
     } catch (error) {
       const cells = error instanceof Changed ? [this.described(error.index)] : [];
@@ -75,7 +77,7 @@ export class NotebookRequests {
   async act(asked) {
     switch (asked.action) {
       case "find":
-        return { path: this.panel.model.widget_manager?.context?.path ?? "", digest: this.digest() };
+        return { path: this.panel.model.widget_manager?.context?.path ?? "", digest: this.digest(), clock: Date.now() };
       case "identify":
         return { notebook_id: this.identified(asked.notebook_id) };
       case "outline":
@@ -222,6 +224,7 @@ export class NotebookRequests {
   edited(asked) {
     const { notebook } = this;
     if (!notebook.model) throw Error("this notebook is read-only");
+    if ((asked.source ?? "").length > SOURCE_CHARACTERS) throw Error(`a cell has at most ${SOURCE_CHARACTERS} characters`);
     const after = ["insert", "move"].includes(asked.change ?? "") && asked.after ? this.find(asked.after) : -1;
     const index = asked.change === "insert" ? after : this.unchanged(asked);
     if (asked.change !== "insert") this.refuseLocked(asked, index);
@@ -230,7 +233,7 @@ export class NotebookRequests {
     const changed = this.change(asked, index, after);
     if (changed < 0) return { cells: cell ? [cell] : [], ...this.around() };
     notebook.show(changed, { scrolls: false });
-    return this.whole(changed);
+    return { ...this.whole(changed), below: notebook.cells[changed + 1]?.id ?? "" };
   }
 
   /** @param {Protocol.Notebook} asked @param {number} index */
@@ -392,9 +395,18 @@ function splice(cell, source) {
   const shorter = Math.min(before.length, source.length);
   let start = 0;
   while (start < shorter && before[start] === source[start]) start++;
+  if (isInPair(before, start) || isInPair(source, start)) start--;
   let end = 0;
   while (end < shorter - start && before[before.length - 1 - end] === source[source.length - 1 - end]) end++;
+  if (isInPair(before, before.length - end) || isInPair(source, source.length - end)) end--;
   cell.updateSource(start, before.length - end, source.slice(start, source.length - end));
+}
+
+/** Between the two halves of an emoji, where the document would lose both
+ * @param {string} text @param {number} at
+ */
+function isInPair(text, at) {
+  return at > 0 && /[\ud800-\udbff]/.test(text[at - 1]) && /[\udc00-\udfff]/.test(text[at] ?? "");
 }
 
 /** @param {number} length */
