@@ -564,7 +564,8 @@ class NotebookTools:
         limit = RUN_CHARACTERS if is_last else OUTPUT_CHARACTERS
         nothing = "no output" if cell.kind == "code" else f"{cell.kind}: nothing to run"
         text = without_secrets(_outputs_text(cell, limit))[0] or nothing
-        state = "" if is_over else "\nstill running; interrupt, or read it later"
+        asks = _ASKS if "asks" in cell.states else "still running"
+        state = "" if is_over else f"\n{asks}; interrupt, or read it later"
         return f"{_head(cell, answer.total, is_short=True)}{state}\n{text}"
 
     def _pictures(self, cell: NotebookCell, most: int) -> list[bytes]:
@@ -714,7 +715,14 @@ def _state(cell: NotebookCell) -> Iterator[str]:
     yield from (_STATES[each] for each in cell.states)
 
 
-_STATES = {"running": "running", "error": "error", "changed": "changed since it ran"}
+_ASKS = "waiting for the user to answer its input()"
+
+_STATES = {
+    "running": "running",
+    "asks": _ASKS,
+    "error": "error",
+    "changed": "changed since it ran",
+}
 
 
 def _line(cell: NotebookCell, *, is_selected: bool) -> str:

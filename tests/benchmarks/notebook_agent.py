@@ -1,6 +1,6 @@
 """How a model works in a notebook: tokens, requests, clicks and seconds of 21 tasks.
 
-    python tests/benchmarks/notebook_agent.py [--by approve|turn|always] [--only NAME]
+    python tests/benchmarks/notebook_agent.py [--by approve|turn|always] [--only NAME,NAME]
     python tests/benchmarks/notebook_agent.py --tabs 50
 
 Scripts play the model (`support/notebook_tasks.py`) behind OpenAI's API; all else is
@@ -309,7 +309,7 @@ def main() -> None:
             print(two_tabs(page, lab, options.tabs))
             return
         for number, task in enumerate(tasks()):
-            if options.only in task.name:
+            if any(each in task.name for each in options.only.split(",")):
                 found.append(perform(task, page, lab, agent, number, by=options.by))
                 print(shown(found[-1:]).splitlines()[1], flush=True)
     print(shown(found))

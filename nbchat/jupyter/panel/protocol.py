@@ -399,8 +399,9 @@ class NotebookCell:
     """A cell as it is in the page; `number` is its position, from 1.
 
     `short` is the beginning of its id that no other cell shares. `count` is null until
-    it has run. `states` may be running, error (of its last run) and changed (since it
-    ran). In an outline `source` is one line, and there are no outputs.
+    it has run. `states` may be running, asks (with input()), error (of its last run)
+    and changed (since it ran). In an outline `source` is one line, and there are no
+    outputs.
     """
 
     id: str
@@ -409,7 +410,7 @@ class NotebookCell:
     kind: str
     source: str
     count: int | None
-    states: tuple[Literal["running", "error", "changed"], ...]
+    states: tuple[Literal["running", "asks", "error", "changed"], ...]
     outputs: tuple[CellOutput, ...]
 
 

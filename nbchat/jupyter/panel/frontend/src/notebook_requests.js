@@ -40,6 +40,7 @@ export class NotebookRequests {
     /** @type {Map<string, Promise<boolean>>} */
     this.runs = new Map(); // that the model has started, by cell id
     this.hasStarted = false; // one of them in this turn
+    this.asking = ""; // the one that waits for an answer to input()
     /** @type {Promise<Partial<Protocol.NotebookAnswer>> | null} */
     this.stopping = null;
     this.isLoading = followScripts(panel);
@@ -163,6 +164,7 @@ export class NotebookRequests {
     /** @type {Protocol.NotebookCell["states"]} */
     const states = [];
     if (view.executionState === "running") states.push("running");
+    if (this.asking === cell.id) states.push("asks");
     const { outputs } = view;
     if (outputs && range(outputs.length).some((at) => outputs.get(at).type === "error")) states.push("error");
     if (count && view.isDirty) states.push("changed");
@@ -288,7 +290,7 @@ export class NotebookRequests {
     if (!this.panel.link.kernel) throw Error("the notebook has no kernel");
     notebook.known.cells.get(index).outputs?.clear();
     notebook.show(index, { scrolls: false });
-    const run = notebook.run(index, (future) => this.answerInput(future));
+    const run = notebook.run(index, (future) => this.answerInput(future, id));
     this.runs.set(id, run);
     this.hasStarted = true;
     await run.finally(() => this.ended(id));
@@ -314,15 +316,23 @@ export class NotebookRequests {
   /** @param {string} id */
   ended(id) {
     this.runs.delete(id);
-    this.notice.endQuestion();
+    this.endQuestion();
     if (!this.runs.size) this.notice.hide("stop");
   }
 
-  /** @param {Future} future */
-  answerInput(future) {
+  endQuestion() {
+    this.asking = "";
+    this.notice.endQuestion();
+  }
+
+  /** @param {Future} future @param {string} id */
+  answerInput(future, id) {
     future.onStdin = ({ header, content }) => {
-      const reply = (/** @type {string} */ value) => future.sendInputReply({ value, status: "ok" }, header);
-      this.notice.ask(content.prompt, content.password, reply);
+      this.asking = id;
+      this.notice.ask(content.prompt, content.password, (value) => {
+        this.endQuestion();
+        future.sendInputReply({ value, status: "ok" }, header);
+      });
     };
   }
 

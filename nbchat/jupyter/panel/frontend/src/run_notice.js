@@ -56,10 +56,7 @@ export class RunNotice {
     const input = tag("input", "nbc-run-input", { type, "aria-label": label, autocomplete: "off" });
     const send = primary("Answer", "Send this to the cell", "submit");
     const form = tag("form", "nbc-run-form", {}, tag("span", "", { role: "status" }, label), input, send);
-    onSubmit(form, () => {
-      this.endQuestion();
-      reply(input.value);
-    });
+    onSubmit(form, () => reply(input.value));
     this.question = form;
     this.panel.draw();
     if (!this.panel.parts.input.value) focusQuietly(input);
