@@ -36,7 +36,10 @@ def test_a_model_changes_cells_only_as_it_has_read_them(
     told = model.edit("replace", cell=beta, old="x = 1", source="x = 22")
     assert told == f"changed cell 3 of 4, id {beta[:8]}"
     assert model.source(2).startswith("# beta\nperson_line = 'important'\nx = 22")
-    for old, new in (("important", "\U0001f600"), ("\U0001f600", "\U0001f601\U0001f602")):
+    for old, new in (
+        ("important", "\U0001f600"),
+        ("\U0001f600", "\U0001f601\U0001f602"),
+    ):
         model.edit("replace", cell=beta, old=old, source=new)
         assert f"person_line = '{new}'" in model.source(2)
     told = model.edit("insert", after=beta, source="#" * 100_001)
@@ -170,6 +173,22 @@ def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
     assert min(model.result()) > 500
 
 
+def a_cell_asks(model: Model) -> None:
+    """A cell waits for the person to answer input(), and the model is told so."""
+    asking = "waiting for the user to answer its input()"
+    assert f"{asking}; interrupt, or read it later" in model.run(1, wait_seconds=1)
+    model.begin("read_notebook", cells=[model.id(1)], wait_seconds=60)
+    question = model.panel.locator(".nbc-run-form")
+    expect(question).to_contain_text("Your name?")
+    expect(question.get_by_role("textbox")).to_be_in_viewport()
+    question.get_by_role("textbox").fill("Ada")
+    question.get_by_role("button", name="Answer").click()
+    told = model.told()
+    assert "hello Ada" in told
+    assert asking not in told
+    expect(question).to_have_count(0)
+
+
 @pytest.mark.slow
 def test_a_model_waits_asks_and_is_stopped_with_its_cell(
     open_shared_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
@@ -187,19 +206,7 @@ def test_a_model_waits_asks_and_is_stopped_with_its_cell(
     model = Model(
         open_shared_notebook(MODEL, asks, endless, "print('mine')", deaf, vanishing)
     )
-    asking = "waiting for the user to answer its input()"
-    assert f"{asking}; interrupt, or read it later" in model.run(1, wait_seconds=1)
-    model.begin("read_notebook", cells=[model.id(1)], wait_seconds=60)
-    question = model.panel.locator(".nbc-run-form")
-    expect(question).to_contain_text("Your name?")
-    expect(question.get_by_role("textbox")).to_be_in_viewport()
-    screenshot("asks")
-    question.get_by_role("textbox").fill("Ada")
-    question.get_by_role("button", name="Answer").click()
-    told = model.told()
-    assert "hello Ada" in told
-    assert asking not in told
-    expect(question).to_have_count(0)
+    a_cell_asks(model)
 
     told = model.run(2, wait_seconds=1)
     assert "still running; interrupt, or read it later\nbegun" in told

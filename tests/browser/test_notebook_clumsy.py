@@ -118,6 +118,52 @@ CELLS = (
 )
 
 
+def a_cell_that_both_have_moved_stays(person: Person) -> None:
+    """She moves a cell that the model has moved, and then undoes."""
+    told = person.model.edit("move", cell=person.ids[1])
+    assert "moved, now cell 1 of 10" in told
+    person.does("move-cell-down", 0)
+    person.tries_to_undo("Cell 2 has been moved since, so it stays where it is.")
+    assert person.sources()[:2] == ["a = 1", "# Heading"]
+
+
+def what_is_pasted_into_text_stays(person: Person) -> None:
+    """A change of its kind and an undo keep the picture in a text cell."""
+    model, page = person.model, person.model.page
+    text = person.ids[6]
+    at = [each.startswith("![]") for each in person.sources()].index(True) + 1
+    model.do("read_notebook", cells=[text])
+    model.edit("kind", cell=text, kind="raw")
+    assert page.evaluate(ATTACHED, at) == ["plot.png"]
+    for change in ({"change": "kind", "kind": "code"}, {"change": "delete"}):
+        model.edit(cell=text, **change)
+        person.undoes()
+        assert page.evaluate(ATTACHED, at) == ["plot.png"]
+    assert model.do("run_cells", cells=[text]).endswith("raw: nothing to run")
+
+
+def a_frozen_page_edits_nothing_later(person: Person) -> None:
+    """The page's thread is blocked just before an edit, until that is given up."""
+    model, last = person.model, len(person.sources())
+    person.notebook.run(last)
+    cell = model.id(last - 1)
+    model.do("read_notebook", cells=[cell])
+    told = model.notebook.lab.root / "told.json"
+    told.unlink()
+
+    def thaw(route: Route) -> None:
+        until = time.monotonic() + 60
+        while not told.exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        route.fulfill()
+
+    model.page.route("**/until-told", thaw, times=1)
+    model.page.evaluate(FREEZE)
+    said = model.edit("replace", cell=cell, source="late = 1")
+    assert "didn't answer within 4 s" in said
+    assert model.do("read_notebook", cells=[cell]).endswith("f = 1")
+
+
 def test_what_a_person_does_while_a_card_waits_loses_nothing(
     open_shared_notebook: Callable[..., Notebook],
 ) -> None:
@@ -169,41 +215,8 @@ def test_what_a_person_does_while_a_card_waits_loses_nothing(
     page.evaluate(RENAME, name)
     person.notebook.name = name
 
-    # Moves a cell that the model has moved
     say(model.panel, "/allow all")
     expect(model.panel.locator(".nbc-allowed")).to_be_visible()
-    assert "moved, now cell 1 of 10" in model.edit("move", cell=person.ids[1])
-    person.does("move-cell-down", 0)
-    person.tries_to_undo("Cell 2 has been moved since, so it stays where it is.")
-    assert person.sources()[:2] == ["a = 1", "# Heading"]
-
-    # What is pasted into text stays.
-    text = person.ids[6]
-    at = [each.startswith("![]") for each in person.sources()].index(True) + 1
-    model.do("read_notebook", cells=[text])
-    model.edit("kind", cell=text, kind="raw")
-    assert page.evaluate(ATTACHED, at) == ["plot.png"]
-    for change in ({"change": "kind", "kind": "code"}, {"change": "delete"}):
-        model.edit(cell=text, **change)
-        person.undoes()
-        assert page.evaluate(ATTACHED, at) == ["plot.png"]
-    assert model.do("run_cells", cells=[text]).endswith("raw: nothing to run")
-
-    # The page is frozen while the model edits.
-    last = len(person.sources())
-    person.notebook.run(last)
-    model.do("read_notebook", cells=[model.id(last - 1)])
-    told = model.notebook.lab.root / "told.json"
-    told.unlink()
-
-    def thaw(route: Route) -> None:
-        while not told.exists():
-            time.sleep(0.02)
-        route.fulfill()
-
-    page.route("**/until-told", thaw)
-    page.evaluate(FREEZE)
-    change = {"cell": model.id(last - 1), "source": "late = 1"}
-    assert "didn't answer within 4 s" in model.edit("replace", **change)
-    told = model.do("read_notebook", cells=[model.id(last - 1)])
-    assert told.endswith("f = 1")
+    a_cell_that_both_have_moved_stays(person)
+    what_is_pasted_into_text_stays(person)
+    a_frozen_page_edits_nothing_later(person)

@@ -419,8 +419,8 @@ class KeptCell:
     """A cell as it is kept for an undo.
 
     `metadata`, `attachments` and `outputs` are JSON as in a notebook's file, of outputs
-    only the text; `left_out` counts what is not kept. `above` and `below` are the ids of
-    the cells beside it.
+    only the text; `left_out` counts what is not kept. `above` and `below` are the ids
+    of the cells beside it.
     """
 
     id: str
