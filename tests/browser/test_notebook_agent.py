@@ -133,7 +133,7 @@ def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
         MANY,
         FAILED,
         loud,
-        "import ipywidgets; ipywidgets.IntSlider()",
+        "import ipywidgets; each = ipywidgets.Label(); display(each); each.value = 'now'",
         PLOTTED,
     )
     model = Model(open_shared_notebook(MODEL, *cells))
@@ -160,7 +160,10 @@ def test_a_model_reads_what_cells_put_out_as_text_and_three_small_pictures(
         model.do("read_notebook", cells=[model.id(4)]).count("KeyError: 'amuont'") > 1
     )
     assert "characters removed]" in model.run(5)
-    assert "[widget] IntSlider" in model.run(6)
+    assert "[widget] Label(value='')" in model.run(6)
+    expect(model.notebook.outputs(6)).to_have_text("now")
+    told = model.do("read_notebook", cells=[model.id(6)])
+    assert told.endswith("[widget] Label(value='')\nshows: now")
     _, *shown = model.run(7).split("\n")
     vega = '[picture 1 of 2: Vega plot, "Sales", bar of x month, y sum]'
     plotly = '[not drawn: Plotly plot, "Costs", bar "north"]'

@@ -120,6 +120,7 @@ CELLS = (
 
 def a_cell_that_both_have_moved_stays(person: Person) -> None:
     """She moves a cell that the model has moved, and then undoes."""
+    person.model.do("read_notebook", cells=[person.ids[1]])
     told = person.model.edit("move", cell=person.ids[1])
     assert "moved, now cell 1 of 10" in told
     person.does("move-cell-down", 0)

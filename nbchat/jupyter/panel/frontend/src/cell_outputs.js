@@ -40,7 +40,7 @@ function read({ output_type: type, text, data = {}, ename, evalue, traceback }, 
   }
   const about = plotLine(data);
   if (PICTURES.some((each) => data[each])) return { kind: "picture", data: about, title: "" };
-  const said = about || textOf(data);
+  const said = about || (data[WIDGET] ? widgetText(data, shown) : textOf(data));
   if (isPlot(data, shown)) return { kind: "picture", data: BARE.test(said) ? "" : oneLine(said), title: "" };
   return { kind: "text", data: about ? `[not drawn: ${about}]` : said || unreadable(data), title: "" };
 }
@@ -63,6 +63,7 @@ export function isDrawing(outputs, shown, isLoading) {
   if (shown && outputs.some(({ data = {} }) => drawsElsewhere(data)) && !areas.some(isDrawn)) return true;
   return areas.some((area, place) => {
     const { data = {} } = outputs[place] ?? {};
+    if (data[WIDGET] && !isFilled(area)) return true;
     if (!isScripted(data) || isDrawn(area)) return false;
     return isLoading || isOfLibrary(area.querySelector(".jp-OutputArea-output"));
   });
@@ -81,11 +82,26 @@ function textOf(data) {
   const text = joined(data["text/plain"]);
   const html = joined(data["text/html"]);
   if (/<table/i.test(html) || (html && BARE.test(text))) return htmlText(html) || text;
-  if (data[WIDGET]) return `[widget] ${text}`;
   const readable = READABLE.find((each) => data[each] !== undefined);
   if (!readable || !BARE.test(text)) return text;
   const value = data[readable];
   return typeof value === "object" && !Array.isArray(value) ? JSON.stringify(value) : joined(value);
+}
+
+/** A widget as its cell has put it out, and the text that it shows now; but not a chat's
+ * @param {NonNullable<Output["data"]>} data @param {Element | undefined} shown
+ */
+function widgetText(data, shown) {
+  const isOther = shown && isFilled(shown) && !shown.querySelector(".nbc");
+  const now = isOther ? /** @type {HTMLElement} */ (shown).innerText.trim() : "";
+  return `[widget] ${joined(data["text/plain"])}${now && `\nshows: ${now.replace(/\s*\n\s*/g, " | ")}`}`;
+}
+
+/** False while a widget is being loaded, which the page says in plain text
+ * @param {Element} area
+ */
+function isFilled(area) {
+  return Boolean(area.querySelector(".jp-OutputArea-output *"));
 }
 
 /** What has no text and was not drawn, as a plot of Plotly without the network
