@@ -37,6 +37,11 @@ export class KnownDialog extends Dialog {
     this.ask({});
   }
 
+  close() {
+    super.close();
+    this.panel.known.look(); // an answer that comes only now is not heard
+  }
+
   /** @param {Partial<Protocol.Knows>} change */
   ask(change) {
     this.query({ type: "knows", left_out: null, agrees: false, ...change });
