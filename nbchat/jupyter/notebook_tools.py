@@ -110,8 +110,8 @@ KEEP_SECRETS = (
 )
 
 RELOADED = (
-    "the notebook's page was closed or reloaded while the cell ran; what it put out "
-    "since then is not in the notebook"
+    "the notebook's page was closed, reloaded or put to sleep; if the cell ran, what "
+    "it put out since then may not be in the notebook"
 )
 
 

@@ -620,7 +620,7 @@ def test_a_page_that_is_reloaded_while_a_cell_runs_is_a_line():
                 super().hear(asked)
 
     view = Reloaded("v", cell("a", "fit()"))
-    with pytest.raises(NbchatError, match="was closed or reloaded while the cell ran"):
+    with pytest.raises(NbchatError, match="was closed, reloaded or put to sleep"):
         tools_of(view)["run_cells"](["a"])
 
 
