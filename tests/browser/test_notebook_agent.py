@@ -42,8 +42,13 @@ def test_a_model_changes_cells_only_as_it_has_read_them(
     ):
         model.edit("replace", cell=beta, old=old, source=new)
         assert f"person_line = '{new}'" in model.source(2)
-    told = model.edit("insert", after=beta, source="#" * 100_001)
+    alpha, long = model.source(1), "a = 1\n" + "#" * 99_990
+    model.types(1, long)
+    more = {"old": "a = 1", "source": "a = 1_000_000"}
+    told = model.edit("replace", cell=model.id(1), **more)
     assert told == "error: NbchatError: a cell has at most 100000 characters"
+    assert model.source(1) == long
+    model.types(1, alpha)
 
     told = model.edit("replace", cell="3", source="")
     assert f"not its number, which changes; cell 3 has the id {beta[:8]} now" in told

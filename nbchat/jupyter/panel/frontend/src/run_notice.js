@@ -68,10 +68,18 @@ export class RunNotice {
     this.hide("question");
   }
 
-  // A card that was drawn again gets the question again; one on an earlier page has none.
+  // A card that was drawn again gets the question again. Where the call has ended before
+  // its cell, and on an earlier page, it is above the box.
   draw() {
     const { question } = this;
-    if (!question || question.isConnected) return;
+    if (!question || (question.isConnected && !question.closest(".nbc-tool[data-state]"))) return;
+    const hadFocus = question.contains(document.activeElement);
+    this.place(question);
+    if (hadFocus) focusQuietly(/** @type {HTMLElement} */ (question.querySelector("input")));
+  }
+
+  /** @param {HTMLElement} question */
+  place(question) {
     const { log } = this.panel.parts;
     const card = /** @type {HTMLDetailsElement | null} */ (log.querySelector(".nbc-tool:not([data-state])"));
     if (!card) return this.show("question", "", question);
