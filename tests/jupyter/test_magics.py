@@ -18,6 +18,7 @@ from driving import save_when_repaired
 from fault_server import FaultServer, OpenAIDialect
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
+from ipywidgets import DOMWidget
 
 from nbchat.agent.approvals import Approvals
 from nbchat.chat.attachments.mentions import Cell
@@ -298,6 +299,7 @@ def test_the_session_and_the_agent_can_be_had(shell):
 
 def test_the_panel_is_one_and_shares_the_conversation(shell):
     panel = shell.run_line_magic("chat", "")
+    assert isinstance(panel, DOMWidget)
     assert panel is shell.run_line_magic("chat", "")
     assert panel.agent is shell.run_line_magic("chat", "agent")
 
