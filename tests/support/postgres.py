@@ -109,16 +109,22 @@ def frozen(url: str) -> Iterator[None]:
     port = make_url(url).port
     assert port is not None
     main = (folder_of(port) / "files" / "postmaster.pid").read_text().split()[0]
-    found = subprocess.run(["pgrep", "-P", main], check=True, capture_output=True)
-    processes = [int(main), *map(int, found.stdout.split())]
-    for each in processes:
-        os.kill(each, signal.SIGSTOP)
+    processes = [int(main)]
     try:
+        os.kill(int(main), signal.SIGSTOP)  # it starts no other from now on
+        found = subprocess.run(["pgrep", "-P", main], check=True, capture_output=True)
+        processes += map(int, found.stdout.split())
+        _signal(processes, signal.SIGSTOP)
         yield
     finally:
-        for each in processes:
-            with suppress(ProcessLookupError):
-                os.kill(each, signal.SIGCONT)
+        _signal(processes, signal.SIGCONT)
+
+
+def _signal(processes: list[int], number: signal.Signals) -> None:
+    """Send a signal to those of the processes that have not ended."""
+    for each in processes:
+        with suppress(ProcessLookupError):
+            os.kill(each, number)
 
 
 def fill_server(url: str, version: str) -> sa.Engine:
