@@ -53,6 +53,12 @@ SUMMARY = "<summary>\nThe person's task in the notebook is done.\n</summary>"
 
 TASK_SECONDS = 120
 
+BUTTONS = {
+    "approve": "Approve",
+    "turn": "Approve all of this turn",
+    "always": "Always approve in this session",
+}
+
 COUNTING = """panel => {
     window.nbchatClicks = 0;
     panel.addEventListener('click', ({ target }) => {
@@ -224,11 +230,12 @@ def perform(
 
 
 def approve_all(panel: Locator, choice: str) -> int:
-    """Approve each card, by the button of this class, until the turn ends; clicks."""
+    """Approve each card by one of the buttons, until the turn ends; clicks."""
     panel.evaluate(COUNTING)
     until = time.monotonic() + TASK_SECONDS
     card = panel.locator(".nbc-tool[data-state='waiting']").first
-    unread, approve = card.locator(".nbc-unread"), card.locator(f".nbc-{choice}")
+    unread = card.locator(".nbc-unread")
+    approve = card.get_by_role("button", name=BUTTONS[choice], exact=True)
     while time.monotonic() < until and not panel.locator(".nbc-spent").count():
         with suppress(PlaywrightError):  # the card is drawn again meanwhile
             if unread.is_visible():
@@ -288,9 +295,7 @@ def shown(found: Sequence[Figures]) -> str:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument(
-        "--by", choices=("approve", "turn", "always"), default="approve"
-    )
+    parser.add_argument("--by", choices=BUTTONS, default="approve")
     parser.add_argument("--only", default="")
     parser.add_argument("--tabs", type=int, default=0)
     options = parser.parse_args()
