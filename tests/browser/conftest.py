@@ -31,8 +31,9 @@ TIMEOUT_MILLISECONDS = 20_000
 # JupyterLab's, when a kernel ends while it is asked for a subshell, its widgets', in a
 # notebook that is opened without a kernel, and Notebook 7's (7.6.5), whose keyboard
 # shortcuts read the schema of their settings before it is there, at each load, with and
-# without nbchat in the page. The last is anywidget's, which says so of a script that has not run after two seconds, as on a busy machine, and goes on: that
-# a panel is shown at all each test asserts itself.
+# without nbchat in the page. The last is anywidget's, which says so of a script that has
+# not run after two seconds, as on a busy machine, and goes on: that a panel is shown at
+# all each test asserts itself.
 OWN_FAULTS = (
     "Canceled future",
     "properties of null (reading 'kernel')",
