@@ -18,7 +18,7 @@ export function addDecision(card) {
       "div",
       "nbc-decision",
       { role: "group", "aria-label": `Run ${tool}?` },
-      button("nbc-primary", "Approve", "Run this call"),
+      button("nbc-primary nbc-approve", "Approve", "Run this call"),
       button("nbc-deny", "Deny", "Don't run this call. The model sees that you denied it."),
       reason,
       button("nbc-turn", "Approve all of this turn", "Run this call and others like it until the answer is complete"),
