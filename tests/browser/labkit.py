@@ -199,6 +199,7 @@ def _environment(home: Path) -> dict[str, str]:
         ),
         "XDG_CACHE_HOME": str(cache_folder().parent),  # the embedded model's file
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "JUPYTER_PREFER_ENV_PATH": "0",  # this extension, not the one installed there
     }
 
 

@@ -73,6 +73,8 @@ PERMIT = "site.unlink()"
 
 DIES = "import os, threading\nthreading.Timer(0.3, os._exit, [1]).start()"
 
+CLOSES = f"import ipywidgets\nipywidgets.Widget.close_all()\n{BUSY}"
+
 CHANGE_KERNEL = """name => window.jupyterapp.shell.currentWidget.context
     .sessionContext.changeKernel({ name })"""
 
@@ -147,7 +149,9 @@ def test_the_icon_opens_the_chat_of_the_notebook_whose_cells_it_brings_and_chang
 def test_it_opens_while_a_cell_runs_follows_notebooks_and_returns_after_a_restart(
     open_notebook: OpenNotebook, icon: Locator, side: Locator, screenshot: Screenshot
 ) -> None:
-    first = open_notebook(BUSY, "%load_ext nbchat", "%chat side", "%chat", "a = 1")
+    first = open_notebook(
+        BUSY, "%load_ext nbchat", "%chat side", "%chat", "a = 1", CLOSES
+    )
     for _ in range(2):
         first.run(4)
     first.start(0)
@@ -166,6 +170,13 @@ def test_it_opens_while_a_cell_runs_follows_notebooks_and_returns_after_a_restar
     say(drawn(side), "/pin Be kind.")
     expect(side.locator(".nbc-log")).to_contain_text("1 rule pinned")
     expect(first.run(3).locator(".nbc-log")).to_contain_text("1 rule pinned")
+    first.start(5)
+    line = side.locator(".nbchat-note:visible")
+    expect(line).to_contain_text("The notebook's kernel closed this chat.")
+    line.get_by_role("button", name="Open it again").click()
+    say(drawn(side), "/pin")
+    expect(side.locator(".nbc-log")).to_contain_text("Be kind.")
+    let_cell_end(first)
     first.restart_kernel()
     expect(side.locator(".nbc.nbc-is-gone")).to_have_count(0)
     expect(drawn(side).locator(".nbc-input")).to_be_enabled()
