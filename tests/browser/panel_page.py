@@ -34,7 +34,7 @@ HTML = """<!doctype html>
 const socket = new WebSocket(`ws://${location.host}/messages`);
 const models = new Map();
 const asked = new Set(); // tokens of queries without an answer
-const told = ["send", "stop", "approve", "deny", "compact", "branch"]; // get none
+const told = ["send", "stop", "approve", "deny", "compact", "branch", "notebook_answer"]; // get none
 const isQuery = ({ type, token }) => token && !told.includes(type);
 const queued = ["send", "branch", "compact"]; // make a chat busy, which is told soon after
 let isHeard = true; // the kernel knows all that was said

@@ -88,14 +88,14 @@ def test_the_model_reads_edits_and_runs_cells_as_approved(
 
 
 def test_a_notebook_gets_an_id_by_which_its_chat_is_found_after_a_move(
-    open_shared_notebook: Callable[..., Notebook],
+    open_notebook: Callable[..., Notebook],
 ) -> None:
     setting = "import os; os.environ['NBCHAT_NOTEBOOK_IDENTITY'] = '1'"
     asked = (
         "import time\nwhile 'JPY_NOTEBOOK_ID' not in os.environ:\n    time.sleep(0.05)\n"
         "print(os.environ['JPY_NOTEBOOK_ID'])"
     )
-    notebook = open_shared_notebook(f"{setting}\n%load_ext nbchat", "%chat", asked)
+    notebook = open_notebook(f"{setting}\n%load_ext nbchat", "%chat", asked)
     notebook.run(0)
     panel = notebook.run(1).locator(".nbc")
     expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")

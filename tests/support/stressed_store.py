@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -351,15 +351,24 @@ def crowd(
 
 @contextmanager
 def counted_connections(url: str) -> Iterator[list[int]]:
-    """How many other connections the server has, counted all the time."""
+    """How many other connections the server has for half a second, counted all the time.
+
+    It notices a while later that a client has closed one.
+    """
     counts, is_over = [0], threading.Event()
-    query = "SELECT count(*) - 1 FROM pg_stat_activity WHERE backend_type = 'client backend'"
+    seen: deque[set[int]] = deque(maxlen=10)
+    query = (
+        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
+        "AND pid != pg_backend_pid()"
+    )
 
     def count() -> None:
         engine = sa.create_engine(url, pool_pre_ping=True)
         while not is_over.wait(0.05):
             with suppress(sa.exc.OperationalError), engine.connect() as connection:
-                counts.append(connection.scalar(sa.text(query)) or 0)
+                seen.append({*connection.scalars(sa.text(query))})
+                if len(seen) == seen.maxlen:
+                    counts.append(len(set.intersection(*seen)))
         engine.dispose()
 
     counter = Thread(target=count)
