@@ -272,7 +272,6 @@ class MapRun:
         self._later = LaterRows()
         self._refusal = ""
         """Reason why no row can work, or why the first ones failed."""
-        self._is_refused_at_once = False
         self._probe_end = 0.0
         self._deaths = 0
         self._thread: threading.Thread | None = None
